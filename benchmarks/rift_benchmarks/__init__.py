@@ -1,0 +1,1 @@
+"""Suites, the load client, metrics, validity, cost and reports."""

@@ -1,0 +1,1 @@
+"""PyTorch to fused kernels: IRs, rules, code generation, the PTX emulator."""

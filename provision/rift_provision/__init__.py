@@ -1,0 +1,1 @@
+"""Host facts, checks, plans, apply and undo; VM planning and life cycle."""

@@ -1,0 +1,291 @@
+"""Deployments on this machine: start an engine, find it again, stop it.
+
+The store holds what was asked for; whether it runs is asked of the process and its /health.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+from rift import paths
+from rift.errors import Blocked, Failed, WrongUsage
+from rift.store import transaction
+from rift_serving import api_key, failures, health, process_group
+from rift_serving.launch import KEY_VARIABLE, Launch
+from rift_serving.process_group import Process
+
+State = Literal["starting", "ready", "not answering", "exited"]
+Say = Callable[[str], None]
+
+POLL_S = 0.5
+LOG_TAIL_LINES = 25
+# vLLM 0.32, v1/core/kv_cache_utils.py: "GPU KV cache size: 46,592 tokens" (or "CPU ...").
+KV_CAPACITY = re.compile(r"KV cache size: ([0-9,]+) tokens")
+PREFIX = re.compile(r"^(\(\S+ pid=\d+\) )?([A-Z]+ \d\d-\d\d \S+ \[\S+\] ?)?")
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One row of the store: what was deployed, and the processes behind it."""
+
+    name: str
+    model: str
+    recipe: dict[str, Any]
+    url: str
+    bind: str
+    log: str
+    created: str
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    key_source: str | None
+    notes: tuple[str, ...]
+    launcher: Process
+    engine: Process | None = None
+    ready_seconds: float | None = None
+    context_length: int | None = None
+    kv_cache_tokens: int | None = None
+
+    def state(self) -> State:
+        """What is true now."""
+        if self.engine is None:
+            return "starting" if self.launcher.is_alive else "exited"
+        if not self.engine.is_alive:
+            return "exited"
+        if self.ready_seconds is None and self.launcher.is_alive:
+            return "starting"
+        return "ready" if health.responds(self.url) else "not answering"
+
+
+def check_bind(bind: str, key: str | None) -> None:
+    """Raise WrongUsage for an address that others reach without a key."""
+    try:
+        infos = socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise WrongUsage(f"--bind {bind}: not an address of this machine: {error}") from error
+    local = all(str(info[4][0]).startswith("127.") or info[4][0] == "::1" for info in infos)
+    if not local and key is None:
+        raise WrongUsage(
+            f"--bind {bind} lets other machines in: give --api-key-file FILE or set "
+            f"{api_key.VARIABLE}, or leave --bind out (127.0.0.1)"
+        )
+
+
+def choose_port(bind: str, port: int | None) -> int:
+    """The port asked for, or a free one. Raises Blocked when it is taken, naming by whom."""
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((bind, port or 0))
+        except OSError as error:
+            raise Blocked(
+                f"port {port} on {bind}: {error.strerror}{_owner(port)}; "
+                "choose another --port or leave it out for a free one"
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+def _owner(port: int | None) -> str:
+    try:
+        for connection in psutil.net_connections("tcp"):
+            here = connection.laddr and connection.laddr.port == port
+            if here and connection.status == psutil.CONN_LISTEN and connection.pid:
+                return f" (by {psutil.Process(connection.pid).name()}, pid {connection.pid})"
+    except psutil.Error:
+        pass  # not ours to see
+    return ""
+
+
+def check_free(name: str) -> None:
+    """Raise Blocked when a deployment of this name lives. A dead one makes way."""
+    found = find(name)
+    if found is not None and (found.state() != "exited" or _is_running(found)):
+        raise Blocked(
+            f"a deployment named {name} exists ({found.state()}, {found.url}); stop it with: "
+            f"rift deploy stop {name}; or give this one another --name"
+        )
+
+
+def deploy(launch: Launch, key_file: Path | None, timeout_s: float, say: Say) -> Deployment:
+    """Start the engine and return once it serves. On any failure nothing is left running.
+
+    Raises Failed with the engine's last lines when it does not come up within timeout_s.
+    """
+    key, source = api_key.read(key_file)
+    check_bind(launch.bind, key)
+    folder = paths.deployment(launch.name)
+    row = _new_row(launch, source, folder)
+    _claim(row)
+    engine = None
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        secret = {KEY_VARIABLE[launch.recipe.engine]: key} if key else {}
+        engine = process_group.start(launch.argv, launch.environment | secret, Path(row.log))
+        row = _save(dataclasses.replace(row, engine=engine))
+        return _save(_wait(row, engine, launch.model.name, key, timeout_s, say))
+    except BaseException as error:
+        if engine is not None:
+            process_group.stop(engine)
+        _forget(launch.name, None if isinstance(error, Failed) else folder)
+        if isinstance(error, OSError):
+            raise Failed(f"cannot run the engine of {launch.name}: {error}") from error
+        raise
+
+
+def _new_row(launch: Launch, key_source: str | None, folder: Path) -> Deployment:
+    return Deployment(
+        name=launch.name,
+        model=launch.model.name,
+        recipe=launch.recipe.model_dump(mode="json", by_alias=True),
+        url=launch.url,
+        bind=launch.bind,
+        log=str(folder / "engine.log"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=launch.argv,
+        environment=launch.environment,
+        key_source=key_source,
+        notes=launch.notes,
+        launcher=process_group.this_process(),
+    )
+
+
+def _wait(
+    row: Deployment, engine: Process, model: str, key: str | None, timeout_s: float, say: Say
+) -> Deployment:
+    """Wait until row's engine passes every health check; return row with what it serves."""
+    started = time.monotonic()
+    reason = "it did not answer"
+    while (elapsed := time.monotonic() - started) < timeout_s:
+        code = process_group.exit_code(engine)
+        if code is not None:
+            raise Failed(_post_mortem(row, f"exited with code {code}", code))
+        say(f"starting {row.name}, {elapsed:.0f} s: {_last_line(row.log)}")
+        try:
+            served = health.check(row.url, model, key)
+        except health.NotReady as error:
+            reason = str(error)
+            time.sleep(POLL_S)
+            continue
+        seconds = round(time.monotonic() - started, 1)
+        return _verified(dataclasses.replace(row, ready_seconds=seconds), served)
+    raise Failed(_post_mortem(row, f"was not ready after {timeout_s:.0f} s ({reason})", None))
+
+
+def _verified(row: Deployment, served: health.Served) -> Deployment:
+    """Row with what the engine says it serves; raises Failed where that is not what was asked."""
+    wanted = row.recipe["context_length"]
+    if wanted is not None and served.context_length not in (None, wanted):
+        raise Failed(
+            f"{row.name}: asked for a context of {wanted} tokens, the engine serves "
+            f"{served.context_length}; its log: {row.log}"
+        )
+    found = KV_CAPACITY.search(Path(row.log).read_text(encoding="utf-8", errors="replace"))
+    capacity = int(found[1].replace(",", "")) if found else None
+    return dataclasses.replace(row, context_length=served.context_length, kv_cache_tokens=capacity)
+
+
+def _post_mortem(row: Deployment, what: str, code: int | None) -> str:
+    text = Path(row.log).read_text(encoding="utf-8", errors="replace")
+    tail = "\n".join(f"  {line[:300]}" for line in text.splitlines()[-LOG_TAIL_LINES:])
+    meaning = failures.explain(text, code)
+    cause = f"{meaning}\n" if meaning else ""
+    return f"the engine of {row.name} {what}\n{cause}last lines of {row.log}:\n{tail}"
+
+
+def _last_line(log: str) -> str:
+    """The engine's newest line that says something, without vLLM's process and logger prefix."""
+    with open(log, "rb") as file:
+        file.seek(max(0, os.path.getsize(log) - 4096))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    told = (PREFIX.sub("", line).strip() for line in reversed(lines))
+    return next((line[:100] for line in told if line), "no output yet")
+
+
+def listed() -> list[Deployment]:
+    """Every deployment in the store, oldest first."""
+    with transaction() as db:
+        rows = db.execute("SELECT document FROM deployments").fetchall()
+    return sorted((_read(row["document"]) for row in rows), key=lambda d: d.created)
+
+
+def find(name: str) -> Deployment | None:
+    """The deployment of this name, or None."""
+    return next((d for d in listed() if d.name == name), None)
+
+
+def get(name: str) -> Deployment:
+    """The deployment of this name. Raises WrongUsage naming those that exist."""
+    found = find(name)
+    if found is None:
+        known = ", ".join(d.name for d in listed()) or "none; rift deploy model MODEL makes one"
+        raise WrongUsage(f"no deployment named {name!r}; there are: {known}")
+    return found
+
+
+def stop(name: str) -> None:
+    """End the deployment's processes and forget it, with its log. Works on dead ones too."""
+    row = get(name)
+    if row.engine is not None:
+        process_group.stop(row.engine)
+    _forget(name, paths.deployment(name))
+
+
+def _is_running(row: Deployment) -> bool:
+    """Whether anything of it still runs, also workers whose leader died."""
+    return row.engine is not None and bool(process_group.members(row.engine))
+
+
+def _claim(row: Deployment) -> None:
+    """Put a new row into the store; atomic, so that of two deploys of one name one is refused."""
+    check_free(row.name)
+    stale = find(row.name)
+    with transaction() as db:
+        if stale is not None:
+            db.execute(
+                "DELETE FROM deployments WHERE name = ? AND document = ?",
+                (row.name, _document(stale)),
+            )
+        taken = db.execute("SELECT 1 FROM deployments WHERE name = ?", (row.name,)).fetchone()
+        if taken:
+            raise Blocked(f"another rift is deploying {row.name} right now; give another --name")
+        db.execute("INSERT INTO deployments VALUES (?, ?)", (row.name, _document(row)))
+
+
+def _save(row: Deployment) -> Deployment:
+    with transaction() as db:
+        db.execute("UPDATE deployments SET document = ? WHERE name = ?", (_document(row), row.name))
+    return row
+
+
+def _forget(name: str, folder: Path | None) -> None:
+    with transaction() as db:
+        db.execute("DELETE FROM deployments WHERE name = ?", (name,))
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _document(row: Deployment) -> str:
+    return json.dumps(dataclasses.asdict(row))
+
+
+def _read(document: str) -> Deployment:
+    data = json.loads(document)
+    for name in ("launcher", "engine"):
+        data[name] = Process(**data[name]) if data[name] else None
+    for name in ("command", "notes"):
+        data[name] = tuple(data[name])
+    return Deployment(**data)

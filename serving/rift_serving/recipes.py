@@ -1,0 +1,205 @@
+"""Recipes: YAML files that say how to serve a model, checked field by field.
+
+One field means the same for every engine; what has no field goes to `extra_args`, and an argument
+that a field already controls is refused there, so that a recipe says each thing once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+)
+
+from rift.errors import WrongUsage
+
+SCHEMA = "rift.recipe/1"
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Bytes = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]*(\.[0-9]+)?(KiB|MiB|GiB)$")]
+UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+# vLLM arguments that a recipe field, or Rift itself, sets. (vLLM 0.32 `vllm serve --help`)
+OWNED_ARGS = {
+    "--model": "model",
+    "--served-model-name": "the deployment's name",
+    "--host": "rift deploy model --bind",
+    "--port": "rift deploy model --port",
+    "--api-key": "rift deploy model --api-key-file",
+    "--revision": "revision",
+    "--dtype": "dtype",
+    "--quantization": "quantization",
+    "-q": "quantization",
+    "--max-model-len": "context_length",
+    "--max-num-seqs": "max_concurrent_requests",
+    "--max-num-batched-tokens": "max_batched_tokens",
+    "--kv-cache-dtype": "kv_cache_dtype",
+    "--kv-cache-memory-bytes": "kv_cache_memory",
+    "--gpu-memory-utilization": "gpu_memory_utilization",
+    "--tensor-parallel-size": "parallel.tensor",
+    "-tp": "parallel.tensor",
+    "--pipeline-parallel-size": "parallel.pipeline",
+    "-pp": "parallel.pipeline",
+    "--data-parallel-size": "parallel.data",
+    "-dp": "parallel.data",
+    "--enable-expert-parallel": "parallel.expert",
+    "--enforce-eager": "eager",
+    "--enable-prefix-caching": "prefix_caching",
+    "--no-enable-prefix-caching": "prefix_caching",
+    "--trust-remote-code": "trust_remote_code",
+}
+SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Parallel(_Strict):
+    """How one model is split over GPUs. tensor x pipeline x data is the number of GPUs used."""
+
+    tensor: int = Field(1, ge=1)
+    pipeline: int = Field(1, ge=1)
+    data: int = Field(1, ge=1)
+    expert: bool = False
+
+
+class Hardware(_Strict):
+    """What the recipe was made for. `gpu` as nvidia-smi names the product, in short."""
+
+    device: Literal["cpu", "cuda"]
+    gpu: str | None = None
+    gpu_count: int = Field(1, ge=1)
+
+
+class Mock(_Strict):
+    """What `engine: mock` does: every token at a known time after the request arrives."""
+
+    ttft_ms: float = Field(50.0, ge=0)
+    gap_ms: float = Field(10.0, ge=0)
+    tokens_per_chunk: int = Field(1, ge=1)
+    fail_every: int = Field(0, ge=0, description="every Nth request gets an error in the stream")
+
+
+class Recipe(_Strict):
+    """How to serve one model. Fields left out keep the engine's own default."""
+
+    schema_: Literal["rift.recipe/1"] = Field(alias="schema")
+    name: Name
+    description: str = ""
+    model: str = Field(min_length=1)
+    revision: str | None = None
+    engine: Literal["vllm", "mock"] = "vllm"
+    hardware: Hardware
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    quantization: str | None = None
+    context_length: int | None = Field(None, ge=1)
+    extend_context: bool = Field(
+        False, description="allow a context longer than the model was trained for (speed tests)"
+    )
+    max_concurrent_requests: int | None = Field(None, ge=1)
+    max_batched_tokens: int | None = Field(None, ge=1)
+    kv_cache_dtype: str | None = None
+    kv_cache_memory: Bytes | None = None
+    gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
+    parallel: Parallel = Parallel()
+    eager: bool = False
+    prefix_caching: bool | None = None
+    trust_remote_code: bool = False
+    extra_args: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+    mock: Mock = Mock()
+    source: str = Field("", description="where the settings were published")
+
+    @field_validator("extra_args")
+    @classmethod
+    def _not_owned(cls, args: tuple[str, ...]) -> tuple[str, ...]:
+        for arg in args:
+            option = arg.partition("=")[0]
+            if option in OWNED_ARGS:
+                raise ValueError(f"{option} is set by {OWNED_ARGS[option]}; take it out here")
+        return args
+
+    @field_validator("environment")
+    @classmethod
+    def _no_secret(cls, environment: dict[str, str]) -> dict[str, str]:
+        for key in environment:
+            if SECRET.search(key):
+                raise ValueError(f"{key} looks like a secret; recipes hold none: export it instead")
+        return environment
+
+
+@dataclass(frozen=True)
+class Source:
+    """A recipe and the file it came from; None for one made from defaults."""
+
+    recipe: Recipe
+    path: Path | None
+
+
+def directory() -> Path:
+    """The recipes that ship with Rift: beside the package in a checkout, inside it in a wheel."""
+    inside = Path(__file__).parent / "recipes"
+    return inside if inside.is_dir() else Path(__file__).parent.parent / "recipes"
+
+
+def shipped() -> dict[str, Path]:
+    """Every shipped recipe: name -> file."""
+    return {path.stem: path for path in sorted(directory().glob("*.yaml"))}
+
+
+def load(name_or_path: str) -> Source:
+    """Read a shipped recipe by name, or a file.
+
+    Raises WrongUsage listing every field that is wrong, each with its path in the file.
+    """
+    path = shipped().get(name_or_path, Path(name_or_path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongUsage(
+            f"recipe {name_or_path!r}: neither a readable file ({error}) nor one of the shipped: "
+            + ", ".join(shipped())
+        ) from error
+    return Source(parse(text, str(path)), path)
+
+
+def parse(text: str, where: str) -> Recipe:
+    """A recipe from its YAML text; `where` names it in errors."""
+    try:
+        data: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise WrongUsage(f"{where}: not YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise WrongUsage(f"{where}: expected a mapping with 'schema: {SCHEMA}', got {data!r:.60}")
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        raise WrongUsage(f"{where}:\n" + "\n".join(problems(error))) from error
+
+
+def problems(error: ValidationError) -> list[str]:
+    """One line for each wrong field: `path: what is wrong (got ...)`."""
+    lines = []
+    for one in error.errors():
+        path = ".".join(str(part) for part in one["loc"])
+        if one["type"] == "extra_forbidden":
+            known = ", ".join(f.alias or name for name, f in Recipe.model_fields.items())
+            lines.append(f"  {path}: unknown field; known: {known}")
+        else:
+            lines.append(f"  {path}: {one['msg']} (got {one['input']!r:.60})")
+    return lines
+
+
+def size_bytes(text: str) -> int:
+    """Bytes in a size such as '1.5GiB'."""
+    return int(float(text[:-3]) * UNITS[text[-3:]])
