@@ -54,11 +54,11 @@ def pareto(levels: Sequence[Level]) -> str:
         for x, y, concurrency in points:
             axes.annotate(f"c={concurrency}", (x, y), xytext=(6, 4), textcoords="offset points")
         axes.set(xlabel="median time per output token, ms", ylabel="output tokens/s")
+        axes.margins(0.15)
         axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
-        axes.margins(0.15)
 
-    return _svg(4.6, 3.1, draw)
+    return _svg(7.4, 3.1, draw)
 
 
 def latencies(records: Sequence[Record], concurrencies: Sequence[int]) -> str:

@@ -57,6 +57,9 @@ def read_stream(parts: list[tuple[float, bytes]]) -> Stream:
         if not isinstance(event, dict) or event.get("error"):
             error = error or f"error in the stream: {_message(event)}"
             continue
+        if not _well_formed(event):
+            error = error or f"an event is no completion: {data[:80]!r}"
+            continue
         usage = event.get("usage") or usage
         for choice in event.get("choices") or ():
             finish = choice.get("finish_reason") or finish
@@ -116,6 +119,15 @@ def record(
         chunks_s=tuple(round(t - start, 6) for t in stream.chunk_times),
         error_kind=wrong[0] if wrong else None,
         error=wrong[1] if wrong else None,
+    )
+
+
+def _well_formed(event: dict[str, Any]) -> bool:
+    choices = event.get("choices") or []
+    return (
+        isinstance(choices, list)
+        and all(isinstance(choice, dict) for choice in choices)
+        and isinstance(event.get("usage") or {}, dict)
     )
 
 

@@ -14,7 +14,10 @@ from rift.errors import RiftError
 
 # name: (module with a Typer `app`, help)
 COMMANDS = {
-    "deploy": ("rift.commands.deploy", "Serve a model: model, engine, list, show, logs, stop."),
+    "deploy": (
+        "rift.commands.deploy",
+        "Serve models: model, list, show, logs, stop, recipes, engine.",
+    ),
     "bench": ("rift.commands.bench", "Measure throughput, latency and cost per token."),
     "runs": ("rift.commands.runs", "Look at benchmark runs: list, show."),
     "doctor": ("rift.commands.doctor", "Say what this machine can do and what is missing."),

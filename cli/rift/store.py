@@ -52,7 +52,7 @@ def transaction(path: Path | None = None) -> Iterator[sqlite3.Connection]:
     except BaseException as error:
         if db.in_transaction:
             db.execute("ROLLBACK")
-        if isinstance(error, sqlite3.OperationalError):
+        if isinstance(error, sqlite3.DatabaseError):
             raise Failed(f"the store {path}: {error}") from error
         raise
     finally:

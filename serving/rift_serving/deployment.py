@@ -175,7 +175,7 @@ def _wait(
             raise Failed(_post_mortem(row, f"exited with code {code}", code))
         say(f"starting {row.name}, {elapsed:.0f} s: {_last_line(row.log)}")
         try:
-            served = health.check(row.url, model, key)
+            served = health.check(row.url, model, key, timeout_s - elapsed)
         except health.NotReady as error:
             reason = str(error)
             time.sleep(POLL_S)

@@ -42,13 +42,13 @@ def responds(url: str) -> bool:
         return False
 
 
-def check(url: str, name: str, key: str | None) -> Served:
-    """Return what is served under name; raises NotReady."""
+def check(url: str, name: str, key: str | None, token_s: float = TOKEN_S) -> Served:
+    """Return what is served under name; raises NotReady, after token_s without a token."""
     try:
         with client(url, key) as http:
             _expect_ok(http.get("/health"), "/health")
             served = _served(http.get("/v1/models"), name)
-            _stream_one_token(http, name)
+            _stream_one_token(http, name, min(token_s, TOKEN_S))
     except httpx2.HTTPError as error:
         raise NotReady(f"{url}: {error or type(error).__name__}") from error
     return served
@@ -68,9 +68,9 @@ def _served(response: httpx2.Response, name: str) -> Served:
     raise NotReady(f"/v1/models: expected {name!r}, got {[m['id'] for m in models]}")
 
 
-def _stream_one_token(http: httpx2.Client, name: str) -> None:
+def _stream_one_token(http: httpx2.Client, name: str, patience_s: float) -> None:
     body = {"model": name, "prompt": "Hello", "max_tokens": 1, "stream": True}
-    with http.stream("POST", "/v1/completions", json=body, timeout=TOKEN_S) as response:
+    with http.stream("POST", "/v1/completions", json=body, timeout=patience_s) as response:
         if response.status_code != httpx2.codes.OK:
             response.read()
             _expect_ok(response, "/v1/completions")

@@ -193,11 +193,20 @@ def problems(error: ValidationError) -> list[str]:
     for one in error.errors():
         path = ".".join(str(part) for part in one["loc"])
         if one["type"] == "extra_forbidden":
-            known = ", ".join(f.alias or name for name, f in Recipe.model_fields.items())
-            lines.append(f"  {path}: unknown field; known: {known}")
+            lines.append(f"  {path}: unknown field; known: {', '.join(_known(one['loc']))}")
         else:
             lines.append(f"  {path}: {one['msg']} (got {one['input']!r:.60})")
     return lines
+
+
+def _known(path: tuple[int | str, ...]) -> list[str]:
+    """The fields of the mapping that a path's last part was looked up in."""
+    model: type[BaseModel] = Recipe
+    for part in path[:-1]:
+        inner = model.model_fields[str(part)].annotation
+        assert isinstance(inner, type)
+        model = inner
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def size_bytes(text: str) -> int:

@@ -6,7 +6,7 @@ import shlex
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -15,7 +15,7 @@ from rift.errors import WrongUsage
 from rift.terminal import Status, out, print_json, printable, say
 from rift_serving import deployment as deployments
 from rift_serving import engine_env, local
-from rift_serving.deployment import Deployment
+from rift_serving.recipes import load, shipped
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Serve models on this machine with vLLM."
@@ -33,7 +33,7 @@ def model(
         bool, typer.Option("--local", help="On this machine (the only place so far).")
     ] = False,
     recipe: Annotated[
-        str | None, typer.Option(help="A shipped recipe's name or a YAML file; `list` shows them.")
+        str | None, typer.Option(help="A YAML file, or a name of rift deploy recipes.")
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="The deployment's name [default: MODEL].")
@@ -55,8 +55,6 @@ def model(
     as_json: Json = False,
 ) -> None:
     """Start an engine in the background and return once it serves."""
-    if recipe == "list":
-        return _print_recipes(as_json)
     asked = local.Request(model, recipe, name, port, bind, context, api_key_file)
     launch = local.plan(asked, say, dry_run)
     for note in launch.notes:
@@ -69,7 +67,7 @@ def model(
     with Status() as status:
         made = deployments.deploy(launch, api_key_file, timeout, status.show)
     if as_json:
-        return print_json(_public(made))
+        return print_json(asdict(made))
     say(f"{made.name} serves {made.model} at {made.url} after {made.ready_seconds} s")
     say(f"measure it with: rift bench --suite llm --endpoint {made.name} --profile smoke")
 
@@ -95,7 +93,7 @@ def list_(as_json: Json = False) -> None:
     """Every deployment and what it is doing now."""
     rows = [(row, row.state()) for row in deployments.listed()]
     if as_json:
-        return print_json([{**_public(row), "state": state} for row, state in rows])
+        return print_json([{**asdict(row), "state": state} for row, state in rows])
     if not rows:
         return say("no deployments; make one with: rift deploy model smollm2-135m")
     table = Table(box=None, pad_edge=False)
@@ -113,7 +111,7 @@ def list_(as_json: Json = False) -> None:
 def show(name: Name, as_json: Json = False) -> None:
     """All that is known of one deployment."""
     row = deployments.get(name)
-    facts = {**_public(row), "state": row.state()}
+    facts = {**asdict(row), "state": row.state()}
     if as_json:
         return print_json(facts)
     for key, value in facts.items():
@@ -150,20 +148,16 @@ def stop(name: Name) -> None:
     say(f"{name} stopped")
 
 
-def _public(row: Deployment) -> dict[str, Any]:
-    return asdict(row)
-
-
-def _print_recipes(as_json: bool) -> None:
-    from rift_serving.recipes import load, shipped
-
-    recipes = [load(name).recipe for name in shipped()]
+@app.command()
+def recipes(as_json: Json = False) -> None:
+    """The recipes that ship with Rift."""
+    found = [load(name).recipe for name in shipped()]
     if as_json:
-        return print_json([recipe.model_dump(mode="json", by_alias=True) for recipe in recipes])
+        return print_json([recipe.model_dump(mode="json", by_alias=True) for recipe in found])
     table = Table(box=None, pad_edge=False)
     for column in ("RECIPE", "MODEL", "HARDWARE"):
         table.add_column(column, overflow="fold")
-    for recipe in recipes:
+    for recipe in found:
         hardware = recipe.hardware
         where = f"{hardware.gpu_count} x {hardware.gpu}" if hardware.gpu else hardware.device
         table.add_row(recipe.name, recipe.model, where)
