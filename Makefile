@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 RIFT := $(VENV)/bin/rift
+PRICE ?= 0.05
 EXTRAS := serve-cpu,bench,provision,compiler,dev
 # Debian packages that help: the allocator makes serving on a CPU faster, Chromium looks at reports.
 SETUP_PACKAGES := libtcmalloc-minimal4
@@ -18,10 +19,8 @@ setup: $(VENV)/.installed
 
 bench: setup
 	@echo "== main job: serve SmolLM2-135M with vLLM on this machine, load it, report"
+	@echo "price: $(PRICE) USD an hour, an example; yours: make bench PRICE=0.50"
 	@$(RIFT) bench --suite llm --deploy smollm2-135m --profile smoke --price-per-hour $(PRICE)
-
-# What a small 2-core cloud machine costs an hour, as an example: make bench PRICE=0.50
-PRICE ?= 0.05
 
 test: setup check
 	@$(call apt,$(TEST_PACKAGES))

@@ -77,6 +77,7 @@ class _Exchange(asyncio.Protocol):
         self._on_piece = on_piece
         self._parser = httptools.HttpResponseParser(self)
         self._now = 0.0
+        self._framed = False
 
     def data_received(self, data: bytes) -> None:
         self._now = now()
@@ -84,6 +85,9 @@ class _Exchange(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._end(f"not HTTP: {error}")
+
+    def on_header(self, name: bytes, _: bytes) -> None:
+        self._framed |= name.lower() in (b"content-length", b"transfer-encoding")
 
     def on_headers_complete(self) -> None:
         self.reply.status = self._parser.get_status_code()
@@ -96,6 +100,8 @@ class _Exchange(asyncio.Protocol):
         self._end(None)
 
     def connection_lost(self, error: Exception | None) -> None:
+        if error is None and self.reply.status and not self._framed:
+            self._end(None)  # a body of no stated length ends with its connection: RFC 9112, 6.3
         self._end(f"connection lost: {error or 'closed by the server before the end'}")
 
     def _end(self, error: str | None) -> None:

@@ -12,6 +12,7 @@ from rift_benchmarks.profiles import Profile
 from rift_benchmarks.workload import token_pool
 from rift_serving import Deployment, Served, api_key, client, find_deployment, list_deployments
 
+URL = re.compile(r"https?://[^/\s@?#]+(/[^\s?#]*)?")
 COUNTERS = {  # vLLM's /metrics, 0.32
     "prefix_cache_hit_tokens": r"^vllm:prefix_cache_hits_total(?:\{[^}]*\})? (\S+)",
     "preemptions": r"^vllm:num_preemptions_total(?:\{[^}]*\})? (\S+)",
@@ -38,8 +39,11 @@ def connect(where: str, model: str | None, key: str | None) -> Endpoint:
     """
     deployment = None if "://" in where else _deployment(where)
     url = deployment.url if deployment else where.rstrip("/").removesuffix("/v1")
-    if not re.match(r"https?://[^/\s]+", url):
-        raise WrongUsage(f"--endpoint {where!r}: expected http://HOST:PORT or a deployment's name")
+    if not URL.fullmatch(url):
+        raise WrongUsage(
+            f"--endpoint {where!r}: expected http://HOST:PORT (no user, no query: the run keeps "
+            "the URL) or a deployment's name"
+        )
     if deployment is not None and key is None:
         key = api_key.read_again(deployment.key_source)
     try:
@@ -47,6 +51,8 @@ def connect(where: str, model: str | None, key: str | None) -> Endpoint:
             served = _served(http, model)
             version = _json(http, "/version").get("version")
             pool = token_pool(http, served.name)
+    except httpx2.InvalidURL as error:
+        raise WrongUsage(f"--endpoint {where!r}: {error}") from error
     except httpx2.HTTPError as error:
         raise Failed(
             f"cannot load {url}: {error or type(error).__name__}; is the server up? "

@@ -94,7 +94,8 @@ def _strip(
 
 
 def timeline(records: Sequence[Record], concurrency: int) -> str:
-    """Requests in flight and output tokens/s over one level's time."""
+    """Requests in flight (also those that failed) and output tokens/s over one level's time."""
+    good = [r for r in records if r.error is None]
 
     def draw(figure: Figure) -> None:
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1, 1.6])
@@ -103,8 +104,8 @@ def timeline(records: Sequence[Record], concurrency: int) -> str:
         top.set(ylabel="in flight")
         top.set_ylim(bottom=0)
         end = max(r.done_s for r in records)
-        stamps = np.array([at for r in records for at in r.chunks_s])
-        weights = np.array([metrics.tokens_per_chunk(r) for r in records for _ in r.chunks_s])
+        stamps = np.array([at for r in good for at in r.chunks_s])
+        weights = np.array([metrics.tokens_per_chunk(r) for r in good for _ in r.chunks_s])
         counts, edges = np.histogram(stamps, bins=BINS, range=(0, end), weights=weights)
         bottom.stairs(counts / np.diff(edges), edges, fill=True, color=COLOURS[0], alpha=0.7)
         window = metrics.steady_window(records, concurrency)

@@ -42,7 +42,7 @@ def page(run: Run, result: Result) -> str:
         command=shlex.join(manifest["command"]),
         engine_command=_engine_command(deployment) if deployment else None,
         plots=_plots(run, result),
-        how_to_price=cost.HOW_TO.capitalize(),
+        how_to_price=cost.HOW_TO[0].upper() + cost.HOW_TO[1:],
     )
 
 
@@ -65,7 +65,8 @@ def _plots(run: Run, result: Result) -> dict[str, Any] | None:
         "pareto": plots.pareto(shown),
         "latencies": plots.latencies(good, concurrencies),
         "timelines": [
-            (c, plots.timeline([r for r in good if r.concurrency == c], c)) for c in concurrencies
+            (c, plots.timeline([r for r in measured if r.concurrency == c], c))
+            for c in concurrencies
         ],
     }
 
@@ -75,11 +76,11 @@ def print_table(result: Result, console: Console) -> None:
     table = Table(
         title=Text(printable(_title(result))), title_justify="left", pad_edge=False, box=None
     )
-    columns = ["Conc", "out tok/s", "total tok/s", "TTFT s", "p99", "TPOT ms", "p99", "failed"]
+    columns = ["Conc", "out\ntok/s", "total\ntok/s", "TTFT\ns", "p99", "TPOT\nms", "p99", "failed"]
     if result.price:
-        columns += [f"{result.price.currency}/Mtok out", "total"]
+        columns += [f"{result.price.currency}/M\nout", f"{result.price.currency}/M\ntotal"]
     for column in columns:
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")  # no digit is ever cut off
     for level in result.levels:
         table.add_row(*_row(level, priced=result.price is not None))
     console.print(table)

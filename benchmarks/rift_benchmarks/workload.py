@@ -33,7 +33,10 @@ def token_pool(http: httpx2.Client, model: str) -> tuple[int, ...]:
             f"{http.base_url}: /tokenize answered {response.status_code}; exact prompts need the "
             "server's own tokenizer (vLLM and rift's engines have it)"
         )
-    pool = tuple(sorted(set(response.json()["tokens"])))
+    try:
+        pool = tuple(sorted(set(response.json()["tokens"])))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Failed(f"{http.base_url}: /tokenize: not vLLM's answer: {error!r}") from error
     if len(pool) < MIN_POOL:
         raise Failed(
             f"{http.base_url}: /tokenize gave {len(pool)} ids, expected {MIN_POOL} or more"

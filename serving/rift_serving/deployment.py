@@ -31,10 +31,9 @@ State = Literal["starting", "ready", "not answering", "exited"]
 Say = Callable[[str], None]
 
 POLL_S = 0.5
-LOG_TAIL_LINES = 25
+LOG_TAIL_LINES = 10
 # vLLM 0.32, v1/core/kv_cache_utils.py: "GPU KV cache size: 46,592 tokens" (or "CPU ...").
 KV_CAPACITY = re.compile(r"KV cache size: ([0-9,]+) tokens")
-PREFIX = re.compile(r"^(\(\S+ pid=\d+\) )?([A-Z]+ \d\d-\d\d \S+ \[\S+\] ?)?")
 
 
 @dataclass(frozen=True)
@@ -200,10 +199,15 @@ def _verified(row: Deployment, served: health.Served) -> Deployment:
 
 def _post_mortem(row: Deployment, what: str, code: int | None) -> str:
     text = Path(row.log).read_text(encoding="utf-8", errors="replace")
-    tail = "\n".join(f"  {line[:300]}" for line in text.splitlines()[-LOG_TAIL_LINES:])
+    parts = [f"the engine of {row.name} {what}"]
     meaning = failures.explain(text, code)
-    cause = f"{meaning}\n" if meaning else ""
-    return f"the engine of {row.name} {what}\n{cause}last lines of {row.log}:\n{tail}"
+    if meaning:
+        parts.append(meaning)
+    errors = failures.errors(text)
+    if errors:
+        parts += ["its errors:", *(f"  {line[:400]}" for line in errors)]
+    tail = text.splitlines()[-LOG_TAIL_LINES:]
+    return "\n".join([*parts, f"last lines of {row.log}:", *(f"  {line[:200]}" for line in tail)])
 
 
 def _last_line(log: str) -> str:
@@ -211,7 +215,7 @@ def _last_line(log: str) -> str:
     with open(log, "rb") as file:
         file.seek(max(0, os.path.getsize(log) - 4096))
         lines = file.read().decode("utf-8", "replace").splitlines()
-    told = (PREFIX.sub("", line).strip() for line in reversed(lines))
+    told = (failures.plain(line).strip() for line in reversed(lines))
     return next((line[:100] for line in told if line), "no output yet")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -174,9 +175,7 @@ def _install_cpu_requirements(pip: list[str], prefix: Path, say: Callable[[str],
     say(f"installing {torch} from {index}")
     try:
         _run([*pip, "install", str(torch)], prefix)
-    except Failed as error:
-        if "No matching distribution found" not in str(error):
-            raise
+    except Failed:  # pip words this in several ways; if the reason is another, it comes again
         index = TORCH_CPU_INDEX
         say(f"not there; installing {torch} from {index}")
         _run([*pip, "install", "--extra-index-url", index, str(torch)], prefix)
@@ -249,7 +248,7 @@ def _run(command: list[str], prefix: Path) -> str:
     if done.returncode != 0:
         tail = "\n".join(done.stdout.strip().splitlines()[-12:])
         raise Failed(
-            f"{' '.join(command[:6])} ... exited {done.returncode}; last lines:\n{tail}\n"
+            f"{shlex.join(command)[:300]} exited {done.returncode}; last lines:\n{tail}\n"
             f"whole log: {prefix / INSTALL_LOG}; run the same command again to go on"
         )
     return done.stdout

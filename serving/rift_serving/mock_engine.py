@@ -121,7 +121,7 @@ class Server:
             size = min(self.tokens_per_chunk, left)
             left -= size
             await asyncio.sleep(arrived + self.ttft_s + k * self.gap_s - time.monotonic())
-            if fail and k == n_out // 2:
+            if fail and n_out - left > n_out // 2:
                 _event(writer, {"error": {"message": "mock failure", "code": 500}})
                 break
             reason = None if left else "length"

@@ -73,7 +73,7 @@ def resolve(name: str, say: Callable[[str], None], make: bool = True) -> Model:
             return Model(name, str(target), is_local=True)
         return from_directory(name, target)
     path = Path(name).expanduser()
-    if path.is_dir():
+    if name and path.is_dir():
         return from_directory(path.resolve().name, path.resolve())
     if HUB_ID.match(name) and not name.startswith("."):
         return Model(name=name, location=name, is_local=False)

@@ -53,7 +53,9 @@ def _gpu_names() -> list[str]:
 
 
 def _plain(model: str, device: str) -> Recipe:
-    """The engine's defaults; eager on a CPU, where compiling takes minutes at every start."""
+    """The engine's defaults. On a CPU also eager, since compiling takes minutes at every start, and
+    with a KV cache of a stated size, since vLLM's default there is nearly all of the memory.
+    """
     name = re.sub(r"[^a-z0-9._-]+", "-", model.lower().rstrip("/").rpartition("/")[2]).strip("-._")
     return Recipe.model_validate(
         {
@@ -61,6 +63,6 @@ def _plain(model: str, device: str) -> Recipe:
             "name": name[:60] or "model",
             "model": model,
             "hardware": {"device": device},
-            "eager": device == "cpu",
+            **({"eager": True, "kv_cache_memory": "4GiB"} if device == "cpu" else {}),
         }
     )
