@@ -120,7 +120,7 @@ def test_the_engines_own_parser_takes_every_shipped_recipe(
     }
     program = (
         "import json, sys\n"
-        "from vllm.entrypoints.openai.cli_args import make_arg_parser\n"
+        "from vllm.entrypoints.launchers.cli_args import make_arg_parser\n"
         "from vllm.utils.argparse_utils import FlexibleArgumentParser\n"
         "parser = make_arg_parser(FlexibleArgumentParser())\n"
         "keys = ('max_model_len', 'max_num_seqs', 'kv_cache_dtype', 'tensor_parallel_size',\n"
