@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,11 +24,11 @@ HOW_TO = (
 class Entry(BaseModel):
     """One table of a price file: what `gpus` GPUs of a kind cost an hour, and who says so."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     gpu: str
     gpus: int = Field(ge=1)
     price_per_hour: float = Field(gt=0, allow_inf_nan=False)
-    currency: str = Field(min_length=3, max_length=3)
+    currency: str = Field(pattern="^[A-Z]{3}$")
     provider: str
     date: str
     source: str
@@ -38,7 +39,7 @@ class Asked:
     """What the user said of the price."""
 
     per_hour: float | None = None
-    currency: str = "USD"
+    currency: str | None = None
     entry: str | None = None
     file: Path | None = None
 
@@ -63,13 +64,17 @@ def price(asked: Asked) -> Price | None:
     """
     if asked.per_hour is not None and asked.entry is not None:
         raise WrongUsage("--price-per-hour and --price: give one of them")
+    if asked.currency is not None and asked.per_hour is None:
+        raise WrongUsage("--currency goes with --price-per-hour; an entry has its own")
+    if asked.file is not None and asked.entry is None:
+        raise WrongUsage("--price-file goes with --price ENTRY")
     if asked.per_hour is not None:
         if not (math.isfinite(asked.per_hour) and asked.per_hour > 0):
             raise WrongUsage(f"--price-per-hour {asked.per_hour}: expected a number above 0")
-        if not (len(asked.currency) == 3 and asked.currency.isalpha()):
+        currency = (asked.currency or "USD").upper()
+        if not re.fullmatch("[A-Z]{3}", currency):
             raise WrongUsage(f"--currency {asked.currency!r}: expected a code such as USD or EUR")
         today = datetime.now(UTC).date().isoformat()
-        currency = asked.currency.upper()
         return Price(asked.per_hour, currency, "the user", today, "--price-per-hour")
     if asked.entry is None:
         return None

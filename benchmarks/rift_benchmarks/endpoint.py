@@ -14,8 +14,8 @@ from rift_serving import Deployment, Served, api_key, client, find_deployment, l
 
 URL = re.compile(r"https?://[^/\s@?#]+(/[^\s?#]*)?")
 COUNTERS = {  # vLLM's /metrics, 0.32
-    "prefix_cache_hit_tokens": r"^vllm:prefix_cache_hits_total(?:\{[^}]*\})? (\S+)",
-    "preemptions": r"^vllm:num_preemptions_total(?:\{[^}]*\})? (\S+)",
+    "prefix_cache_hit_tokens": r"^vllm:prefix_cache_hits_total(?:\{.*\})? (\S+)",
+    "preemptions": r"^vllm:num_preemptions_total(?:\{.*\})? (\S+)",
 }
 
 

@@ -54,7 +54,7 @@ def read_stream(parts: list[tuple[float, bytes]]) -> Stream:
         except ValueError:
             error = error or f"an event is not JSON: {data[:80]!r}"
             continue
-        if not isinstance(event, dict) or event.get("error"):
+        if not isinstance(event, dict) or event.get("error") or event.get("object") == "error":
             error = error or f"error in the stream: {_message(event)}"
             continue
         if not _well_formed(event):

@@ -15,6 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 import rift
 from rift import machine, paths
 from rift.errors import Failed, WrongUsage
@@ -56,11 +58,19 @@ class Run:
         return self.directory / "report.html"
 
     def read_result(self) -> Result | None:
-        """The result, or None for a run that ended before it had one."""
+        """The result, or None for a run that ended before it had one.
+
+        Raises Failed for a document of another schema version.
+        """
         try:
             return result_document.from_json(self.result.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
+        except ValidationError as error:
+            raise Failed(
+                f"{self.result}: not a document of {result_document.SCHEMA}; "
+                "read it with the version of rift that wrote it (manifest.json says which)"
+            ) from error
 
     def read_records(self) -> list[Record]:
         """The records on disk."""

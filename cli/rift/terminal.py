@@ -17,15 +17,13 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def printable(text: str) -> str:
-    """Text from outside with its control characters replaced: a server moves no one's cursor."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+    """One line of text from outside, control characters replaced: it moves no one's cursor."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def say(text: str) -> None:
-    """One line of talk."""
-    err.print(escape(printable(text)))
+    """A line of talk, or several."""
+    err.print(escape("\n".join(map(printable, text.split("\n")))))
 
 
 def print_json(value: Any) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-STOP_S = 20.0  # vLLM 0.32 ends its workers within a few seconds of SIGTERM
+STOP_S = 10.0  # vLLM 0.32 ends its workers within a few seconds of SIGTERM
 KILL_S = 5.0
 
 

@@ -92,7 +92,7 @@ def test_a_run_writes_everything_and_counts_exactly(rift: Rift, url: str, home: 
 def test_a_run_is_in_the_index_with_all_it_takes_to_repeat_it(
     rift: Rift, url: str, home: Path
 ) -> None:
-    bench(rift, url, "--concurrency", "1", "--timeout", "7")
+    bench(rift, url, "--concurrency", "1", "--timeout", "7", "--output-tokens", "20")
 
     run = only_run(home)
     with closing(sqlite3.connect(home / "rift.db")) as db:
@@ -101,6 +101,7 @@ def test_a_run_is_in_the_index_with_all_it_takes_to_repeat_it(
     assert rows == [(run.name, "llm", str(run))]
     assert (manifest["status"], manifest["timeout_s"], manifest["price"]) == ("complete", 7, None)
     assert manifest["profile"]["input_tokens"] == 32
+    assert [row["output_tokens"] for row in lines(run / "requests.jsonl")] == [16, *[20] * 4]
     assert manifest["endpoint"]["url"] == url
     assert set(manifest["packages"]) == set(run_directory.PACKAGES)
     assert manifest["machine"]["cores"] >= 1

@@ -174,12 +174,17 @@ def test_an_interrupted_run_says_so(run: Run, result: Result) -> None:
     assert "This run was interrupted" in text
 
 
-def test_failed_requests_are_in_flight_and_deliver_nothing(run: Run) -> None:
+def test_failed_requests_are_in_flight_and_deliver_nothing(run: Run, result: Result) -> None:
     records = [r for r in run.read_records() if r.phase == "measure" and r.concurrency == 4]
     good = [r for r in records if r.error is None]
+    bad = [replace(r, output_tokens=12) for r in records if r.error is not None]
 
-    assert len(good) < len(records)
-    assert plots.timeline(records, 4) != plots.timeline(good, 4)
+    with_chunks = plots.timeline([*good, *bad], 4)
+    without = plots.timeline([*good, *(replace(r, chunks_s=()) for r in bad)], 4)
+
+    assert bad
+    assert with_chunks == without != plots.timeline(good, 4)
+    assert plots.timeline(records, 4) in report.page(run, result)
 
 
 def published(level: Level, n: int, out: float, total: float, *latencies: float) -> Level:

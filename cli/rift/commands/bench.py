@@ -48,7 +48,9 @@ def bench(
     price_per_hour: Annotated[
         float | None, typer.Option(help="What the machine costs an hour.")
     ] = None,
-    currency: Annotated[str, typer.Option(help="Of --price-per-hour.")] = "USD",
+    currency: Annotated[
+        str | None, typer.Option(help="Of --price-per-hour [default: USD].")
+    ] = None,
     price: Annotated[
         str | None, typer.Option(help="An entry of the price file; `list` shows them.")
     ] = None,

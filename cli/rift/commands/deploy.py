@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from rift.errors import WrongUsage
@@ -101,8 +102,9 @@ def list_(as_json: Json = False) -> None:
         table.add_column(column, overflow="fold")
     for row, state in rows:
         context = str(row.context_length or "")
-        table.add_row(*map(printable, (row.name, state, row.model, row.url, context, row.created)))
-    out.print(table, markup=False)
+        cells = (row.name, state, row.model, row.url, context, row.created)
+        table.add_row(*(escape(printable(cell)) for cell in cells))
+    out.print(table)
     if any(state == "exited" for _, state in rows):
         say("exited: see why with rift deploy logs NAME, clear with rift deploy stop NAME")
 

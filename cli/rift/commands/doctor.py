@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from rift import doctor
@@ -32,8 +33,9 @@ def examine(
         for _ in range(3):
             table.add_column(overflow="fold")
         for one in findings:
-            table.add_row(MARKS[one.state], one.what, one.found + (f"\n{one.do}" if one.do else ""))
-        out.print(table, markup=False)
+            text = escape(one.found + (f"\n{one.do}" if one.do else ""))
+            table.add_row(MARKS[one.state], escape(one.what), text)
+        out.print(table)
     missing = [finding.what for finding in findings if finding.state == "missing"]
     if missing:
         raise ChangesNeeded(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from rift.errors import Failed
 from rift.terminal import out, print_json, printable, say
 from rift_benchmarks import run_directory
+from rift_benchmarks.overview import overviews
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Look at benchmark runs.")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
@@ -19,36 +22,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 @app.command(name="list")
 def list_(as_json: Json = False) -> None:
     """Every run, newest first."""
-    runs = [(run, run.read_result()) for run in run_directory.listed()]
+    runs = overviews()
     if as_json:
-        return print_json(
-            [
-                {
-                    "id": run.id,
-                    "created": run.created,
-                    "suite": run.suite,
-                    "directory": str(run.directory),
-                    "status": result.status if result else "unfinished",
-                    "model": result.model if result else None,
-                }
-                for run, result in runs
-            ]
-        )
+        return print_json([asdict(run) for run in runs])
     if not runs:
         return say("no runs; make one with: rift bench --suite llm --deploy smollm2-135m")
     table = Table(box=None, pad_edge=False)
     for column in ("RUN", "MODEL", "BEST OUT TOK/S", "STATUS"):
         table.add_column(column, overflow="fold")
-    for run, result in runs:
-        rates = (
-            [lv.steady.output_tokens_per_s for lv in result.levels if lv.steady] if result else []
-        )
-        status: str = result.status if result else "unfinished"
-        if result and result.failed:
-            status += f", {result.failed} failed"
-        best = f"{max(rates):,.1f}" if rates else ""
-        table.add_row(run.id, printable(result.model if result else ""), best, status)
-    out.print(table, markup=False)
+    for run in runs:
+        best = run.best_output_tokens_per_s
+        status = f"{run.status}, {run.failed} failed" if run.failed else run.status
+        rate = "" if best is None else f"{best:,.1f}"
+        table.add_row(run.id, escape(printable(run.model or "")), rate, status)
+    out.print(table)
 
 
 @app.command()
