@@ -133,13 +133,15 @@ def deploy(launch: Launch, key_file: Path | None, timeout_s: float, say: Say) ->
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         secret = {KEY_VARIABLE[launch.recipe.engine]: key} if key else {}
-        engine = process_group.start(launch.argv, launch.environment | secret, Path(row.log))
-        row = _save(dataclasses.replace(row, engine=engine))
+        with process_group.uninterrupted():
+            engine = process_group.start(launch.argv, launch.environment | secret, Path(row.log))
+            row = _save(dataclasses.replace(row, engine=engine))
         return _save(_wait(row, engine, launch.model.name, key, timeout_s, say))
     except BaseException as error:
-        if engine is not None:
-            process_group.stop(engine)
-        _forget(launch.name, None if isinstance(error, Failed) else folder)
+        with process_group.uninterrupted():
+            if engine is not None:
+                process_group.stop(engine)
+            _forget(launch.name, None if isinstance(error, Failed) else folder)
         if isinstance(error, OSError):
             raise Failed(f"cannot run the engine of {launch.name}: {error}") from error
         raise
@@ -243,9 +245,10 @@ def get(name: str) -> Deployment:
 def stop(name: str) -> None:
     """End the deployment's processes and forget it, with its log. Works on dead ones too."""
     row = get(name)
-    if row.engine is not None:
-        process_group.stop(row.engine)
-    _forget(name, paths.deployment(name))
+    with process_group.uninterrupted():
+        if row.engine is not None:
+            process_group.stop(row.engine)
+        _forget(name, paths.deployment(name))
 
 
 def _is_running(row: Deployment) -> bool:
@@ -271,7 +274,9 @@ def _claim(row: Deployment) -> None:
 
 def _save(row: Deployment) -> Deployment:
     with transaction() as db:
-        db.execute("UPDATE deployments SET document = ? WHERE name = ?", (_document(row), row.name))
+        command = "UPDATE deployments SET document = ? WHERE name = ?"
+        if db.execute(command, (_document(row), row.name)).rowcount != 1:
+            raise Failed(f"{row.name} was stopped by another rift while it was starting")
     return row
 
 

@@ -116,6 +116,10 @@ def packaged(name: str, say: Callable[[str], None]) -> Path:
 def _make(name: str, package: Package, target: Path, say: Callable[[str], None]) -> None:
     from rift_serving.convert_gguf import convert  # needs the extra [serve-cpu]
 
+    for abandoned in target.parent.glob(
+        f".{name}-*"
+    ):  # of a rift that was killed: we hold the lock
+        shutil.rmtree(abandoned)
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=target.parent) as scratch:
         say(f"fetching {name} (package {package.distribution} {package.version} from PyPI)")
         gguf = _fetch(package, Path(scratch))

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,10 +56,21 @@ def start(argv: tuple[str, ...], environment: Mapping[str, str], log: Path) -> P
                 (os.POSIX_SPAWN_DUP2, output, 2),
             ],
             setsid=True,
+            setsigmask=(),  # what `uninterrupted` blocks here is not blocked there
         )
     finally:
         os.close(output)
     return Process(pid, psutil.Process(pid).create_time())
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put off Ctrl-C and SIGTERM until the block is done, so that cleaning up is done whole."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def exit_code(child: Process) -> int | None:

@@ -17,9 +17,10 @@ from tokenizers import Tokenizer
 
 from rift import cli, machine
 from rift_benchmarks import run_directory
-from rift_serving import Deployment, deployment, engine_env, models, process_group
+from rift_serving import Deployment, client, deployment, engine_env, models, process_group
 
 pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.timeout(900)]
+KEY = "sk-e2e-not-to-be-seen-anywhere"
 TEXTS = [
     "The capital of France is",
     "  two  spaces\n\n\tand a tab ",
@@ -46,8 +47,11 @@ def module_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def served(module_home: Path) -> Iterator[Deployment]:
-    """SmolLM2-135M, fetched, converted and served."""
-    assert rift("deploy", "model", "smollm2-135m", "--local") == 0
+    """SmolLM2-135M, fetched, converted and served, with an API key."""
+    key = module_home.parent / "key"
+    key.write_text(KEY)
+    key.chmod(0o600)
+    assert rift("deploy", "model", "smollm2-135m", "--local", "--api-key-file", str(key)) == 0
     made = deployment.get("smollm2-135m")
     yield made
     if deployment.find("smollm2-135m"):
@@ -58,7 +62,8 @@ def served(module_home: Path) -> Iterator[Deployment]:
 
 def complete(served: Deployment, prompt: str, tokens: int) -> str:
     body = {"model": "smollm2-135m", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
-    response = httpx2.post(f"{served.url}/v1/completions", json=body, timeout=120)
+    with client(served.url, KEY) as http:
+        response = http.post("/v1/completions", json=body, timeout=120)
     return str(response.raise_for_status().json()["choices"][0]["text"])
 
 
@@ -83,9 +88,21 @@ def test_the_chat_template_is_the_models(served: Deployment) -> None:
     messages = [{"role": "user", "content": "What is the capital of France?"}]
     body = {"model": "smollm2-135m", "messages": messages, "max_tokens": 24, "temperature": 0}
 
-    response = httpx2.post(f"{served.url}/v1/chat/completions", json=body, timeout=120).json()
+    with client(served.url, KEY) as http:
+        answer = http.post("/v1/chat/completions", json=body, timeout=120).json()
 
-    assert "Paris" in response["choices"][0]["message"]["content"]
+    assert "Paris" in answer["choices"][0]["message"]["content"]
+
+
+def test_the_key_opens_it_and_stands_nowhere(served: Deployment, module_home: Path) -> None:
+    assert served.engine is not None
+    with client(served.url, None) as http:
+        assert http.get("/v1/models").status_code == 401
+
+    for process in process_group.members(served.engine):
+        assert KEY not in " ".join(process.cmdline())
+    for path in module_home.rglob("*"):
+        assert path.is_dir() or KEY.encode() not in path.read_bytes()
 
 
 def test_token_ids_are_those_of_the_ggufs_own_tokenizer(

@@ -242,16 +242,34 @@ def slow_deploy(home: Path, tmp_path: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_nothing_behind(home: Path, tmp_path: Path, sign: signal.Signals) -> None:
+@pytest.mark.parametrize("times", [1, 3])
+def test_ctrl_c_leaves_nothing_behind(
+    home: Path, tmp_path: Path, sign: signal.Signals, times: int
+) -> None:
     process = slow_deploy(home, tmp_path)
 
-    process.send_signal(sign)
+    for _ in range(times):
+        process.send_signal(sign)
+        time.sleep(0.05)
     process.communicate(timeout=60)
 
     assert process.returncode == 130
     assert mocks(home) == []
     assert deployment.listed() == []
     assert list((home / "deployments").iterdir()) == []
+
+
+def test_a_deployment_stopped_while_it_starts_is_gone(
+    rift: Run, home: Path, tmp_path: Path
+) -> None:
+    process = slow_deploy(home, tmp_path)
+
+    assert rift("deploy", "stop", "mock") == 0
+    process.communicate(timeout=60)
+
+    assert process.returncode == 1
+    assert mocks(home) == []
+    assert deployment.listed() == []
 
 
 def test_a_killed_launcher_leaves_an_engine_that_stop_finds(
