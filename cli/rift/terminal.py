@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 LOG_EVERY_S = 15.0  # how often a long step shows a line where there is no terminal
 
@@ -19,6 +20,15 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 def printable(text: str) -> str:
     """One line of text from outside, control characters replaced: it moves no one's cursor."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def listing(key: str, *columns: str) -> Table:
+    """An empty table of things; the first column holds their names, never broken over lines."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column(key, no_wrap=True)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
 
 
 def say(text: str) -> None:

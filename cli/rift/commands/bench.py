@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from rift.errors import WrongUsage
-from rift.terminal import Status, out, print_json, say
+from rift.terminal import Status, listing, out, print_json, say
 from rift_benchmarks import cost, profiles
 from rift_benchmarks.profiles import Profile
 
@@ -40,7 +39,7 @@ def bench(
         str | None, typer.Option(help="Requests in flight, such as 1,2,4.")
     ] = None,
     requests: Annotated[
-        int | None, typer.Option(help="Requests at each concurrency [default: 4 waves].", min=1)
+        int | None, typer.Option(help="Requests at each concurrency (default: 4 waves).", min=1)
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Model name, where the server has several.")
@@ -49,16 +48,16 @@ def bench(
         float | None, typer.Option(help="What the machine costs an hour.")
     ] = None,
     currency: Annotated[
-        str | None, typer.Option(help="Of --price-per-hour [default: USD].")
+        str | None, typer.Option(help="Of --price-per-hour (default: USD).")
     ] = None,
     price: Annotated[
         str | None, typer.Option(help="An entry of the price file; `list` shows them.")
     ] = None,
     price_file: Annotated[
-        Path | None, typer.Option(help="TOML like the shipped one [default: shipped].")
+        Path | None, typer.Option(help="TOML like the shipped one (default: shipped).")
     ] = None,
     api_key_file: Annotated[
-        Path | None, typer.Option(help="File with the API key [default: $RIFT_API_KEY if set].")
+        Path | None, typer.Option(help="File with the API key (default: $RIFT_API_KEY if set).")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds one request may take.", min=0.1)] = 3600.0,
     dry_run: Annotated[
@@ -68,10 +67,11 @@ def bench(
         bool, typer.Option("--json", help="Print the result document on stdout.")
     ] = False,
 ) -> None:
-    """Load a server at each concurrency and report tokens per second, latency and cost.
+    """Load a server: tokens per second, latency and cost at each concurrency.
 
-    Every request has exactly the profile's tokens in and out, and no prompt shares a prefix with
-    another. Exit code 1 when a request failed.
+    Every request has exactly the profile's tokens in and out.
+
+    No prompt shares a prefix with another. Exit code 1 when a request failed.
     """
     if price == "list":
         return _print_prices(cost.entries(price_file), as_json)
@@ -114,9 +114,7 @@ def _print_plan(profile: Profile, where: str) -> None:
 def _print_prices(entries: dict[str, cost.Entry], as_json: bool) -> None:
     if as_json:
         return print_json({name: entry.model_dump() for name, entry in entries.items()})
-    table = Table(box=None, pad_edge=False)
-    for column in ("ENTRY", "GPUS", "PER HOUR", "PROVIDER"):
-        table.add_column(column, overflow="fold")
+    table = listing("ENTRY", "GPUS", "PER HOUR", "PROVIDER")
     for name, entry in entries.items():
         cells = (f"{entry.gpus} x {entry.gpu}", f"{entry.price_per_hour} {entry.currency}")
         table.add_row(name, *cells, entry.provider)

@@ -10,10 +10,9 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from rift.errors import WrongUsage
-from rift.terminal import Status, out, print_json, printable, say
+from rift.terminal import Status, listing, out, print_json, printable, say
 from rift_serving import deployment as deployments
 from rift_serving import engine_env, local
 from rift_serving.recipes import load, shipped
@@ -37,17 +36,17 @@ def model(
         str | None, typer.Option(help="A YAML file, or a name of rift deploy recipes.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The deployment's name [default: MODEL].")
+        str | None, typer.Option(help="The deployment's name (default: MODEL).")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="[default: a free one]", min=1, max=65535)
+        int | None, typer.Option(help="(default: a free one)", min=1, max=65535)
     ] = None,
     bind: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     context: Annotated[
         int | None, typer.Option(help="Context length in tokens, instead of the recipe's.", min=1)
     ] = None,
     api_key_file: Annotated[
-        Path | None, typer.Option(help="File with the API key [default: $RIFT_API_KEY if set].")
+        Path | None, typer.Option(help="File with the API key (default: $RIFT_API_KEY if set).")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait until it serves.", min=1)] = 900.0,
     dry_run: Annotated[
@@ -97,9 +96,7 @@ def list_(as_json: Json = False) -> None:
         return print_json([{**asdict(row), "state": state} for row, state in rows])
     if not rows:
         return say("no deployments; make one with: rift deploy model smollm2-135m")
-    table = Table(box=None, pad_edge=False)
-    for column in ("NAME", "STATE", "MODEL", "URL", "CONTEXT", "SINCE"):
-        table.add_column(column, overflow="fold")
+    table = listing("NAME", "STATE", "MODEL", "URL", "CONTEXT", "SINCE")
     for row, state in rows:
         context = str(row.context_length or "")
         cells = (row.name, state, row.model, row.url, context, row.created)
@@ -156,9 +153,7 @@ def recipes(as_json: Json = False) -> None:
     found = [load(name).recipe for name in shipped()]
     if as_json:
         return print_json([recipe.model_dump(mode="json", by_alias=True) for recipe in found])
-    table = Table(box=None, pad_edge=False)
-    for column in ("RECIPE", "MODEL", "HARDWARE"):
-        table.add_column(column, overflow="fold")
+    table = listing("RECIPE", "MODEL", "HARDWARE")
     for recipe in found:
         hardware = recipe.hardware
         where = f"{hardware.gpu_count} x {hardware.gpu}" if hardware.gpu else hardware.device

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from rift.errors import Failed
-from rift.terminal import out, print_json, printable, say
+from rift.terminal import listing, out, print_json, printable, say
 from rift_benchmarks import run_directory
 from rift_benchmarks.overview import overviews
 
@@ -27,9 +26,7 @@ def list_(as_json: Json = False) -> None:
         return print_json([asdict(run) for run in runs])
     if not runs:
         return say("no runs; make one with: rift bench --suite llm --deploy smollm2-135m")
-    table = Table(box=None, pad_edge=False)
-    for column in ("RUN", "MODEL", "BEST OUT TOK/S", "STATUS"):
-        table.add_column(column, overflow="fold")
+    table = listing("RUN", "MODEL", "BEST OUT TOK/S", "STATUS")
     for run in runs:
         best = run.best_output_tokens_per_s
         status = f"{run.status}, {run.failed} failed" if run.failed else run.status
