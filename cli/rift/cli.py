@@ -33,7 +33,9 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run one command and exit with its code."""
     args = sys.argv[1:] if argv is None else argv
-    signal.signal(signal.SIGTERM, _interrupt)  # a terminated command cleans up like Ctrl-C
+    for sign in (signal.SIGTERM, signal.SIGHUP):  # clean up as for Ctrl-C
+        if signal.getsignal(sign) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(sign, _interrupt)
     try:
         if args and args[0] in COMMANDS:
             app = importlib.import_module(COMMANDS[args[0]][0]).app
@@ -51,6 +53,9 @@ def main(argv: list[str] | None = None) -> NoReturn:
             f"rift: this needs the package {error.name}: pip install 'rift-toolkit[{extra}]'",
             file=sys.stderr,
         )
+        sys.exit(1)
+    except OSError as error:
+        print(f"rift: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print("rift: interrupted", file=sys.stderr)

@@ -100,7 +100,7 @@ def _extras() -> list[Finding]:
 
 
 def _engine() -> Finding:
-    build = engine_env.build_for_this_machine()
+    build = engine_env.build_for(None)
     try:
         environment = engine_env.find(build)
     except RiftError as error:

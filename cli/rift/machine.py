@@ -52,9 +52,15 @@ def available_memory_bytes(root: Path = Path("/")) -> int:
     try:
         limit = (cgroup / "memory.max").read_text(encoding="ascii").strip()
         used = int((cgroup / "memory.current").read_text(encoding="ascii"))
+        lines = (cgroup / "memory.stat").read_text(encoding="ascii").splitlines()
     except (OSError, ValueError):
         return available
-    return available if limit == "max" else min(available, int(limit) - used)
+    if limit == "max":
+        return available
+    # The page cache is counted as used and given back on demand (cgroup v2, memory.stat).
+    cache = (line.split() for line in lines)
+    used -= sum(int(n) for name, n in cache if name in ("inactive_file", "active_file"))
+    return min(available, int(limit) - used)
 
 
 @dataclass(frozen=True)
@@ -81,5 +87,9 @@ def nvidia_gpus(root: Path = Path("/")) -> tuple[PciGpu, ...]:
 
 
 def has_cuda(root: Path = Path("/")) -> bool:
-    """Whether a GPU is usable with CUDA here: on the bus, and bound to NVIDIA's driver."""
-    return any(gpu.driver == "nvidia" for gpu in nvidia_gpus(root))
+    """Whether a GPU is usable with CUDA here: bound to NVIDIA's driver, whose device is there.
+
+    A container sees the host's PCI bus, but has the device only if the GPUs were given to it.
+    """
+    bound = any(gpu.driver == "nvidia" for gpu in nvidia_gpus(root))
+    return bound and (root / "dev/nvidiactl").exists()

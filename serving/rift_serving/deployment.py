@@ -6,6 +6,7 @@ The store holds what was asked for; whether it runs is asked of the process and 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -90,6 +91,8 @@ def choose_port(bind: str, port: int | None) -> int:
         try:
             probe.bind((bind, port or 0))
         except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise WrongUsage(f"--bind {bind}: not an address of this machine") from error
             raise Blocked(
                 f"port {port} on {bind}: {error.strerror}{_owner(port)}; "
                 "choose another --port or leave it out for a free one"
@@ -132,19 +135,26 @@ def deploy(launch: Launch, key_file: Path | None, timeout_s: float, say: Say) ->
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        secret = {KEY_VARIABLE[launch.recipe.engine]: key} if key else {}
+        environment = _environment(launch, key)
         with process_group.uninterrupted():
-            engine = process_group.start(launch.argv, launch.environment | secret, Path(row.log))
+            engine = process_group.start(launch.argv, environment, Path(row.log))
             row = _save(dataclasses.replace(row, engine=engine))
         return _save(_wait(row, engine, launch.model.name, key, timeout_s, say))
     except BaseException as error:
         with process_group.uninterrupted():
             if engine is not None:
                 process_group.stop(engine)
-            _forget(launch.name, None if isinstance(error, Failed) else folder)
+            _forget(row, None if isinstance(error, Failed) else folder)
         if isinstance(error, OSError):
             raise Failed(f"cannot run the engine of {launch.name}: {error}") from error
         raise
+
+
+def _environment(launch: Launch, key: str | None) -> dict[str, str]:
+    """This process's environment, the launch's, and the key: ours or none, none that lay about."""
+    variable = KEY_VARIABLE[launch.recipe.engine]
+    inherited = {name: value for name, value in os.environ.items() if name != variable}
+    return inherited | launch.environment | ({variable: key} if key else {})
 
 
 def _new_row(launch: Launch, key_source: str | None, folder: Path) -> Deployment:
@@ -160,7 +170,7 @@ def _new_row(launch: Launch, key_source: str | None, folder: Path) -> Deployment
         environment=launch.environment,
         key_source=key_source,
         notes=launch.notes,
-        launcher=process_group.this_process(),
+        launcher=process_group.process(os.getpid()),
     )
 
 
@@ -172,6 +182,8 @@ def _wait(
     reason = "it did not answer"
     while (elapsed := time.monotonic() - started) < timeout_s:
         code = process_group.exit_code(engine)
+        if not _is_ours(row):
+            raise Failed(f"{row.name} was stopped by another rift while it was starting")
         if code is not None:
             raise Failed(_post_mortem(row, f"exited with code {code}", code))
         say(f"starting {row.name}, {elapsed:.0f} s: {_last_line(row.log)}")
@@ -248,7 +260,13 @@ def stop(name: str) -> None:
     with process_group.uninterrupted():
         if row.engine is not None:
             process_group.stop(row.engine)
-        _forget(name, paths.deployment(name))
+        _forget(row, paths.deployment(name))
+
+
+def _is_ours(row: Deployment) -> bool:
+    """Whether the store's row of this name still is of this launch."""
+    found = find(row.name)
+    return found is not None and found.launcher == row.launcher and found.created == row.created
 
 
 def _is_running(row: Deployment) -> bool:
@@ -273,16 +291,19 @@ def _claim(row: Deployment) -> None:
 
 
 def _save(row: Deployment) -> Deployment:
+    if not _is_ours(row):
+        raise Failed(f"{row.name} was stopped by another rift while it was starting")
     with transaction() as db:
-        command = "UPDATE deployments SET document = ? WHERE name = ?"
-        if db.execute(command, (_document(row), row.name)).rowcount != 1:
-            raise Failed(f"{row.name} was stopped by another rift while it was starting")
+        db.execute("UPDATE deployments SET document = ? WHERE name = ?", (_document(row), row.name))
     return row
 
 
-def _forget(name: str, folder: Path | None) -> None:
+def _forget(row: Deployment, folder: Path | None) -> None:
+    """Take row out of the store, and its folder away, unless the name is another's by now."""
+    if not _is_ours(row):
+        return
     with transaction() as db:
-        db.execute("DELETE FROM deployments WHERE name = ?", (name,))
+        db.execute("DELETE FROM deployments WHERE name = ?", (row.name,))
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 

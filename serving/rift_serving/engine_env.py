@@ -62,9 +62,11 @@ class Environment:
         return self.prefix / "bin" / "vllm"
 
 
-def build_for_this_machine() -> Build:
-    """CUDA where a GPU is bound to NVIDIA's driver, else CPU."""
-    return CUDA if machine.has_cuda() else CPU
+def build_for(device: str | None) -> Build:
+    """The build for cpu or cuda; by default CUDA where a GPU can be used, else CPU."""
+    if device not in (None, "cpu", "cuda"):
+        raise WrongUsage(f"unknown device {device!r}: expected cpu or cuda")
+    return CUDA if device == "cuda" or (device is None and machine.has_cuda()) else CPU
 
 
 def default_prefix(build: Build) -> Path:
@@ -89,11 +91,12 @@ def find(build: Build) -> Environment:
     if (prefix / MARKER).is_file():
         return Environment(prefix, build.version)
     # `pip install rift-toolkit[serve]`: the engine shares the toolkit's own environment.
-    own = Path(sys.prefix)
-    if (own / "bin" / "vllm").is_file():
-        return Environment(own, _installed_version(own) or "unknown")
+    own, version = Path(sys.prefix), _installed_version(Path(sys.prefix))
+    if version is not None and ("cpu" in version) == (build.device == "cpu"):
+        return Environment(own, version)
     raise Blocked(
-        f"no serving engine: expected {build} in {prefix}; install it with: rift deploy engine"
+        f"no serving engine for {build.device}: expected {build} in {prefix}; install it with: "
+        f"rift deploy engine --device {build.device}"
     )
 
 

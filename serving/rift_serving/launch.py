@@ -12,7 +12,7 @@ from rift import machine
 from rift.errors import Blocked, WrongUsage
 from rift_serving import engine_env
 from rift_serving.models import Model
-from rift_serving.recipes import Recipe, size_bytes
+from rift_serving.recipes import Recipe, option, size_bytes
 
 # Debian's path of the allocator that vLLM's CPU notes recommend (package libtcmalloc-minimal4).
 TCMALLOC = Path("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4")
@@ -45,8 +45,8 @@ class Launch:
     @property
     def url(self) -> str:
         """Where this machine reaches the engine."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.bind, self.bind)
-        return f"http://{host}:{self.port}"
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.bind, self.bind)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def shell(self, has_key: bool) -> str:
         """The command as a shell would take it; a key shows as a placeholder."""
@@ -117,7 +117,8 @@ def _dtype(recipe: Recipe, cpu: machine.Cpu) -> str:
 def _context(recipe: Recipe, model: Model, notes: list[str]) -> list[str]:
     length, trained = recipe.context_length, model.trained_context
     if length is None:
-        return []
+        # Memory is short on a CPU: what fits the KV cache, up to the model's own. (vLLM: auto-fit)
+        return ["--max-model-len", "auto"] if recipe.hardware.device == "cpu" else []
     arguments = ["--max-model-len", str(length)]
     if trained is not None and length > trained:
         if not recipe.extend_context:
@@ -125,7 +126,7 @@ def _context(recipe: Recipe, model: Model, notes: list[str]) -> list[str]:
                 f"context of {length} tokens: {model.name} was trained for {trained}; ask for at "
                 f"most {trained}, or set 'extend_context: true' in the recipe for a speed test"
             )
-        if "--hf-overrides" in recipe.extra_args:
+        if "--hf-overrides" in map(option, recipe.extra_args):
             raise WrongUsage(
                 f"recipe {recipe.name}: extend_context and --hf-overrides both change the model's "
                 "configuration; keep one"

@@ -39,7 +39,7 @@ def plan(request: Request, say: Callable[[str], None], dry_run: bool = False) ->
     A model that Rift makes is made here, but not in a dry run. Raises WrongUsage or Blocked.
     """
     source = select_recipe.select(request.model, request.recipe)
-    recipe = _adjusted(source.recipe, request)
+    recipe = source.recipe
     name = request.name or _name(request.model)
     if not NAME.match(name):
         raise WrongUsage(
@@ -51,6 +51,7 @@ def plan(request: Request, say: Callable[[str], None], dry_run: bool = False) ->
     port = deployment.choose_port(request.bind, request.port)
     _say_recipe(source, request, say)
     model = _model(request.model, recipe, say, dry_run)
+    recipe = _adjusted(recipe, request, model)
     return launch.plan(name, recipe, model, request.bind, port)
 
 
@@ -59,15 +60,15 @@ def has_key(request: Request) -> bool:
     return api_key.read(request.api_key_file)[0] is not None
 
 
-def _adjusted(recipe: Recipe, request: Request) -> Recipe:
-    changes: dict[str, object] = {}
+def _adjusted(recipe: Recipe, request: Request, model: Model) -> Recipe:
+    """Recipe with the request's context, raised where a benchmark needs a longer one."""
     if request.context is not None:
-        changes["context_length"] = request.context
-    needed, has = request.needed_context, recipe.context_length
-    if needed is not None and has is not None and needed > has:
-        # A benchmark measures speed: it may go past the context that the model was trained for.
-        changes |= {"context_length": needed, "extend_context": True}
-    return recipe.model_copy(update=changes)
+        recipe = recipe.model_copy(update={"context_length": request.context})
+    needed, has = request.needed_context, recipe.context_length or model.trained_context
+    if needed is None or (has is not None and needed <= has):
+        return recipe
+    # A benchmark measures speed: it may go past the context that the model was trained for.
+    return recipe.model_copy(update={"context_length": needed, "extend_context": True})
 
 
 def _name(model: str) -> str:

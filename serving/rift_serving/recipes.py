@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import (
@@ -19,6 +19,7 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     field_validator,
+    model_validator,
 )
 
 from rift.errors import WrongUsage
@@ -56,8 +57,21 @@ OWNED_ARGS = {
     "--enable-prefix-caching": "prefix_caching",
     "--no-enable-prefix-caching": "prefix_caching",
     "--trust-remote-code": "trust_remote_code",
+    "--hf-token": "the environment (HF_TOKEN)",
+    "--config": "the recipe itself",
 }
 SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$")
+
+
+def option(argument: str) -> str:
+    """The option that an argument names, as vLLM reads it: "--max_model_len=5", --max-model-len."""
+    name = argument.partition("=")[0]
+    return name.replace("_", "-") if name.startswith("--") else name
+
+
+def _means(name: str, owned: str) -> bool:
+    """Whether argparse takes name for the owned option: in full, or as the beginning of it."""
+    return name == owned or (len(name) > 3 and name.startswith("--") and owned.startswith(name))
 
 
 class _Strict(BaseModel):
@@ -123,11 +137,21 @@ class Recipe(_Strict):
     @field_validator("extra_args")
     @classmethod
     def _not_owned(cls, args: tuple[str, ...]) -> tuple[str, ...]:
-        for arg in args:
-            option = arg.partition("=")[0]
-            if option in OWNED_ARGS:
-                raise ValueError(f"{option} is set by {OWNED_ARGS[option]}; take it out here")
+        for name in map(option, args):
+            owners = {OWNED_ARGS[owned] for owned in OWNED_ARGS if _means(name, owned)}
+            if owners:
+                raise ValueError(
+                    f"{name} is set by {' or '.join(sorted(owners))}; take it out here"
+                )
         return args
+
+    @model_validator(mode="after")
+    def _gpus_suffice(self) -> Self:
+        parallel, gpus = self.parallel, self.hardware.gpu_count
+        used = parallel.tensor * parallel.pipeline * parallel.data
+        if self.hardware.device == "cuda" and used > gpus:
+            raise ValueError(f"parallel: {used} GPUs used, hardware.gpu_count is {gpus}")
+        return self
 
     @field_validator("environment")
     @classmethod
@@ -191,7 +215,7 @@ def problems(error: ValidationError) -> list[str]:
     """One line for each wrong field: `path: what is wrong (got ...)`."""
     lines = []
     for one in error.errors():
-        path = ".".join(str(part) for part in one["loc"])
+        path = ".".join(str(part) for part in one["loc"]) or "recipe"
         if one["type"] == "extra_forbidden":
             lines.append(f"  {path}: unknown field; known: {', '.join(_known(one['loc']))}")
         else:

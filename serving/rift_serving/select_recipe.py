@@ -48,7 +48,10 @@ def _same(short: str, full: str) -> bool:
 
 def _gpu_names() -> list[str]:
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return []  # no nvidia-smi: no recipe fits by name, the defaults do
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 

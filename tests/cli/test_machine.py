@@ -47,13 +47,21 @@ def test_a_machine_without_proc_has_no_flags(tmp_path: Path) -> None:
 
 
 def test_memory_is_what_the_cgroup_has_left(tmp_path: Path) -> None:
-    cgroup = {"sys/fs/cgroup/memory.max": "1048576\n", "sys/fs/cgroup/memory.current": "48576\n"}
+    cgroup = {
+        "sys/fs/cgroup/memory.max": "1000000\n",
+        "sys/fs/cgroup/memory.current": "900000\n",
+        "sys/fs/cgroup/memory.stat": "anon 1\ninactive_file 300000\nactive_file 200000\nslab 7\n",
+    }
 
-    assert machine.available_memory_bytes(tree(tmp_path, cgroup)) == 1_000_000
+    assert machine.available_memory_bytes(tree(tmp_path, cgroup)) == 600_000
 
 
 def test_memory_without_a_limit_is_the_systems(tmp_path: Path) -> None:
-    cgroup = {"sys/fs/cgroup/memory.max": "max\n", "sys/fs/cgroup/memory.current": "1\n"}
+    cgroup = {
+        "sys/fs/cgroup/memory.max": "max\n",
+        "sys/fs/cgroup/memory.current": "1\n",
+        "sys/fs/cgroup/memory.stat": "anon 1\n",
+    }
 
     found = machine.available_memory_bytes(tree(tmp_path, cgroup))
 
@@ -84,4 +92,5 @@ def test_gpus_are_nvidia_display_controllers(tmp_path: Path) -> None:
         ("0000:01:00.0", None),
         ("0000:41:00.0", "nvidia"),
     ]
-    assert machine.has_cuda(root)
+    assert not machine.has_cuda(root)  # as in a container that was given no GPU
+    assert machine.has_cuda(tree(root, {"dev/nvidiactl": ""}))

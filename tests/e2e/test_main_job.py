@@ -51,7 +51,8 @@ def served(module_home: Path) -> Iterator[Deployment]:
     key = module_home.parent / "key"
     key.write_text(KEY)
     key.chmod(0o600)
-    assert rift("deploy", "model", "smollm2-135m", "--local", "--api-key-file", str(key)) == 0
+    options = ("--local", "--recipe", "smollm2-135m-cpu", "--api-key-file", str(key))
+    assert rift("deploy", "model", "smollm2-135m", *options) == 0
     made = deployment.get("smollm2-135m")
     yield made
     if deployment.find("smollm2-135m"):

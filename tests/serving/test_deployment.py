@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from rift import cli
-from rift_serving import deployment, health
+from rift_serving import deployment, health, process_group
 
 RIFT = [sys.executable, "-c", "from rift.cli import main; main()"]
 SLOW_RECIPE = """schema: rift.recipe/1
@@ -99,18 +100,41 @@ def test_a_reused_pid_is_not_taken_for_the_engine(rift: Run) -> None:
     engine = deployment.get("mock").engine
     assert engine is not None
 
-    earlier = type(engine)(engine.pid, engine.started - 100)
+    others = [replace(engine, ticks=engine.ticks - 1), replace(engine, boot="an earlier boot")]
 
     assert engine.is_alive
-    assert not earlier.is_alive
+    assert process_group.members(engine)
+    for other in others:
+        assert not other.is_alive
+        assert process_group.members(other) == []
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_waits_whatever_threads_run(tmp_path: Path, sign: signal.Signals) -> None:
+    program = (
+        "import os, threading, time\n"
+        "from rift_serving.process_group import uninterrupted\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "try:\n"
+        "    with uninterrupted():\n"
+        f"        os.kill(os.getpid(), {int(sign)})\n"
+        "        time.sleep(0.2)\n"
+        "        print('cleaned up', flush=True)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('then interrupted', flush=True)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout.splitlines() == ["cleaned up", "then interrupted"]
 
 
 def test_stop_ends_workers_whose_leader_died(rift: Run, home: Path, tmp_path: Path) -> None:
-    from rift_serving import process_group
-
     program = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
     log = tmp_path / "log"
-    leader = process_group.start((sys.executable, "-c", program), {}, log)
+    leader = process_group.start((sys.executable, "-c", program), os.environ, log)
     os.waitpid(leader.pid, 0)
     worker = psutil.Process(int(log.read_text()))
     assert worker.is_running()
@@ -193,6 +217,20 @@ def test_bad_key_files_are_refused(
     assert message in capsys.readouterr().err
 
 
+def test_a_key_that_lay_about_is_not_the_engines(
+    rift: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RIFT_MOCK_API_KEY", "somebody else's")
+
+    assert rift("deploy", "model", "mock") == 0
+
+
+def test_ipv6_loopback(rift: Run) -> None:
+    assert rift("deploy", "model", "mock", "--bind", "::1") == 0
+
+    assert deployment.get("mock").url.startswith("http://[::1]:")
+
+
 def test_dry_run_prints_and_starts_nothing(
     rift: Run, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,6 +247,7 @@ def test_dry_run_prints_and_starts_nothing(
         (["mock", "--recipe", "no-such"], "nor one of the shipped"),
         (["mock", "--name", "Über"], "expected lower-case letters"),
         (["mock", "--bind", "no.such.address.invalid"], "not an address"),
+        (["mock", "--bind", "127.1.1.1.1"], "not an address"),
         (["mock", "--port", "70000"], "65535"),
     ],
 )
@@ -241,8 +280,10 @@ def slow_deploy(home: Path, tmp_path: Path) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(
+    ("sign", "times"),
+    [(signal.SIGINT, 1), (signal.SIGINT, 3), (signal.SIGTERM, 1), (signal.SIGHUP, 1)],
+)
 def test_ctrl_c_leaves_nothing_behind(
     home: Path, tmp_path: Path, sign: signal.Signals, times: int
 ) -> None:
@@ -265,9 +306,10 @@ def test_a_deployment_stopped_while_it_starts_is_gone(
     process = slow_deploy(home, tmp_path)
 
     assert rift("deploy", "stop", "mock") == 0
-    process.communicate(timeout=60)
+    _, talk = process.communicate(timeout=60)
 
     assert process.returncode == 1
+    assert "stopped by another rift" in talk
     assert mocks(home) == []
     assert deployment.listed() == []
 

@@ -37,6 +37,28 @@ def test_none_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         engine_env.find(CPU)
 
 
+@pytest.mark.parametrize(
+    ("version", "fits"), [("0.32.0", CUDA), ("0.32.0+cpu", CPU), ("0.33.0", CUDA)]
+)
+def test_one_in_the_toolkits_own_environment_serves_its_device_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, fits: engine_env.Build
+) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.delenv("RIFT_ENGINE", raising=False)
+    info = tmp_path / "lib/python3.11/site-packages" / f"vllm-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
+
+    assert engine_env.find(fits) == engine_env.Environment(tmp_path, version)
+    with pytest.raises(Blocked, match="rift deploy engine --device"):
+        engine_env.find(CPU if fits is CUDA else CUDA)
+
+
+def test_an_unknown_device_is_refused() -> None:
+    with pytest.raises(WrongUsage, match="cpu or cuda"):
+        engine_env.build_for("tpu")
+
+
 def test_a_half_installed_one_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.prefix", str(tmp_path))
     monkeypatch.delenv("RIFT_ENGINE", raising=False)

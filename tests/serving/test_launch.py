@@ -86,6 +86,13 @@ def test_a_longer_context_than_trained_has_to_be_meant(monkeypatch: pytest.Monke
     assert any("means nothing" in note for note in meant.notes)
 
 
+def test_a_cpu_recipe_without_a_context_takes_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    on(monkeypatch, AVX2)
+    recipe = load("smollm2-135m-cpu").recipe.model_copy(update={"context_length": None})
+
+    assert value(planned(recipe).argv, "--max-model-len") == "auto"
+
+
 def test_too_little_memory_is_refused_with_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     on(monkeypatch, AVX2, gib=4)
 
@@ -128,7 +135,12 @@ def test_the_shell_form_hides_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bind", "url"), [("0.0.0.0", "http://127.0.0.1:8000"), ("::", "http://[::1]:8000")]
+    ("bind", "url"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:8000"),
+        ("::", "http://[::1]:8000"),
+        ("::1", "http://[::1]:8000"),
+    ],
 )
 def test_a_wildcard_address_is_reached_over_loopback(bind: str, url: str) -> None:
     recipe = parse(

@@ -74,12 +74,15 @@ def model(
 
 @app.command(name="engine")
 def engine(
+    device: Annotated[
+        str | None, typer.Option(help="cpu or cuda (default: what this machine has).")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the first commands; install nothing.")
     ] = False,
 ) -> None:
     """Install the serving engine for this machine into an environment of its own."""
-    build = engine_env.build_for_this_machine()
+    build = engine_env.build_for(device)
     prefix = engine_env.default_prefix(build)
     if dry_run:
         for command in engine_env.commands(build, prefix):
@@ -135,9 +138,11 @@ def logs(
     with open(row.log, encoding="utf-8", errors="replace") as file:
         for line in file.readlines()[-lines:]:
             print(line, end="")
-        while follow and row.state() != "exited":
+        running = follow
+        while running:
+            running = row.engine is not None and row.engine.is_alive
             print(file.read(), end="", flush=True)
-            time.sleep(0.5)
+            time.sleep(0.5 if running else 0)
 
 
 @app.command()
