@@ -13,7 +13,7 @@ from rift_benchmarks.load import Progress
 from rift_benchmarks.profiles import Profile
 from rift_benchmarks.result import Price, Result
 from rift_benchmarks.run_directory import Run
-from rift_serving import api_key, deployment, local
+from rift_serving import deployment, local
 
 Say = Callable[[str], None]
 START_S = 1800.0  # how long an engine may take to come up: large weights load slowly
@@ -35,9 +35,8 @@ class Job:
 
 def execute(job: Job, say: Say, show: Callable[[str], None]) -> tuple[Run, Result]:
     """Measure and return the run; a deployment made for it is gone afterwards, whatever happens."""
-    key, _ = api_key.read(job.api_key_file)
     with _server(job, say, show) as where:
-        target = endpoint.connect(where, job.model, key)
+        target = endpoint.connect(where, job.model, job.api_key_file)
         plan = llm.Plan(job.profile, job.price, job.timeout_s)
         return llm.run(target, plan, say, lambda progress: show(_line(progress)))
 
@@ -62,11 +61,12 @@ def _server(job: Job, say: Say, show: Callable[[str], None]) -> Iterator[str]:
     for note in launch.notes:
         say(f"note: {note}")
     made = deployment.deploy(launch, job.api_key_file, START_S, show)
-    say(f"{job.deploy} serves at {made.url} after {made.ready_seconds} s")
     try:
+        say(f"{job.deploy} serves at {made.url} after {made.ready_seconds} s")
         yield name
     finally:
-        deployment.stop(name)
+        if deployment.find(name) is not None:  # else it was stopped from elsewhere
+            deployment.stop(name)
 
 
 def _line(progress: Progress) -> str:

@@ -73,7 +73,7 @@ class _Exchange(asyncio.Protocol):
 
     def __init__(self, over: asyncio.Future[None], on_piece: Callable[[bytes], None]) -> None:
         self.reply = Reply()
-        self._over = over
+        self.over = over
         self._on_piece = on_piece
         self._parser = httptools.HttpResponseParser(self)
         self._now = 0.0
@@ -105,9 +105,9 @@ class _Exchange(asyncio.Protocol):
         self._end(f"connection lost: {error or 'closed by the server before the end'}")
 
     def _end(self, error: str | None) -> None:
-        if not self._over.done():
+        if not self.over.done():
             self.reply.done, self.reply.error = now(), error
-            self._over.set_result(None)
+            self.over.set_result(None)
 
 
 async def post(
@@ -134,7 +134,7 @@ async def post(
         reply.sent = now()
         transport.write(request)
         async with asyncio.timeout(timeout_s):
-            await exchange._over
+            await exchange.over
     except TimeoutError:
         reply.done, reply.error = now(), f"no end after {timeout_s:g} s"
     finally:

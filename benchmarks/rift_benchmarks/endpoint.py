@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx2
 
@@ -32,7 +33,7 @@ class Endpoint:
     pool: tuple[int, ...]
 
 
-def connect(where: str, model: str | None, key: str | None) -> Endpoint:
+def connect(where: str, model: str | None, key_file: Path | None) -> Endpoint:
     """Reach a URL or the deployment of that name and learn what is needed to load it.
 
     Raises WrongUsage for a name that is neither, Failed when the server does not answer.
@@ -44,8 +45,10 @@ def connect(where: str, model: str | None, key: str | None) -> Endpoint:
             f"--endpoint {where!r}: expected http://HOST:PORT (no user, no query: the run keeps "
             "the URL) or a deployment's name"
         )
-    if deployment is not None and key is None:
-        key = api_key.read_again(deployment.key_source)
+    if deployment is not None and key_file is None:
+        key = api_key.read_again(deployment.key_source)  # not one that is meant for another server
+    else:
+        key, _ = api_key.read(key_file)
     try:
         with client(url, key) as http:
             served = _served(http, model)

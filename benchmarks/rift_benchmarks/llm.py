@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from rift.errors import Failed
@@ -16,6 +18,7 @@ from rift_benchmarks.profiles import Profile
 from rift_benchmarks.requests_log import Record
 from rift_benchmarks.result import Level, Price, Result
 from rift_benchmarks.run_directory import Run
+from rift_serving.mock_engine import VERSION as MOCK_VERSION
 
 WARMUP_TOKENS = 16  # enough to have run every kernel of a decode step
 
@@ -27,7 +30,6 @@ class Plan:
     profile: Profile
     price: Price | None
     timeout_s: float
-    notes: tuple[str, ...] = ()
 
 
 def run(
@@ -59,7 +61,9 @@ def run(
             levels.append(_level(run, target, plan, concurrency, nonce, say, show))
     except BaseException as error:
         stopped = f"stopped at concurrency {concurrency}: {error or type(error).__name__}"
-        _finish(run, manifest, target, plan, levels, "interrupted", [stopped])
+        with contextlib.suppress(OSError):  # a full disk is not to hide what came first
+            _finish(run, manifest, target, plan, levels, "interrupted", [stopped])
+            say(f"what was measured before: {run.report}")
         raise
     return run, _finish(run, manifest, target, plan, levels, "complete", [])
 
@@ -119,11 +123,13 @@ def _summary(
         ttft_from_schedule_s=figures.ttft_from_schedule,
         tpot_s=figures.tpot,
         gap_s=figures.gap,
+        tokens_per_chunk=figures.tokens_per_chunk,
         e2e_s=figures.e2e,
         cost=cost.per_million(price, figures.steady),
         prefix_cache_hit_tokens=counted.get("prefix_cache_hit_tokens"),
         preemptions=counted.get("preemptions"),
         client_cpu_share=done.cpu_share,
+        client_loop_lag_s=done.loop_lag_s,
     )
 
 
@@ -154,18 +160,20 @@ def _finish(
     run_directory.write_text(run.result, result_document.to_json(result))
     run_directory.write_json(run.manifest, {**manifest, "status": status})
     run_directory.write_text(run.report, report.page(run, result))
+    if target.deployment is not None:
+        run_directory.keep_log(run, Path(target.deployment.log))
     return result
 
 
 def _notes(target: Endpoint, plan: Plan) -> list[str]:
     """What a reader has to know before the figures."""
-    notes = [*plan.notes]
+    notes = []
+    if target.engine_version == MOCK_VERSION:
+        notes.append("the endpoint is the mock engine: these are no figures of a model")
     deployed = target.deployment
     if deployed is None:
         return notes
     notes += deployed.notes
-    if deployed.recipe["engine"] == "mock":
-        notes.append("the endpoint is the mock engine: these are no figures of a model")
     each = plan.profile.input_tokens + plan.profile.output_tokens
     capacity = deployed.kv_cache_tokens
     for concurrency in plan.profile.concurrencies:

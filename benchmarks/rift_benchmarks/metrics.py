@@ -15,7 +15,7 @@ from rift_benchmarks.profiles import WAVES
 from rift_benchmarks.requests_log import Record
 from rift_benchmarks.result import Distribution, Throughput
 
-P99_SAMPLES = 100  # fewer make p99 the second worst of them at best
+P90_SAMPLES, P99_SAMPLES = 10, 100  # fewer make the quantile the worst of them or invent it
 STEADY_SHARE = 0.95  # of the target concurrency (the rule of vLLM's own steady-state window)
 
 
@@ -36,6 +36,7 @@ class Figures:
     ttft_from_schedule: Distribution
     tpot: Distribution
     gap: Distribution
+    tokens_per_chunk: float | None
     e2e: Distribution
 
 
@@ -67,6 +68,7 @@ def figures(records: Sequence[Record], concurrency: int) -> Figures:
             for r in good
             for sooner, later in zip(r.chunks_s, r.chunks_s[1:], strict=False)
         ),
+        tokens_per_chunk=float(np.mean([tokens_per_chunk(r) for r in good])) if good else None,
         e2e=distribution(e2e),
     )
 
@@ -135,7 +137,7 @@ def distribution(samples: Iterable[float]) -> Distribution:
         n=int(values.size),
         mean=float(values.mean()),
         median=median,
-        p90=p90,
+        p90=p90 if values.size >= P90_SAMPLES else None,
         p99=p99 if values.size >= P99_SAMPLES else None,
         min=float(values.min()),
         max=float(values.max()),

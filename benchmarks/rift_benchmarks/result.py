@@ -17,7 +17,7 @@ SCHEMA = "rift.bench.llm/1"
 
 @dataclass(frozen=True)
 class Distribution:
-    """What n samples look like. p99 is null under 100 samples, everything is under one."""
+    """What n samples look like. p90 is null under 10 samples, p99 under 100, all under one."""
 
     n: int
     mean: float | None
@@ -64,11 +64,13 @@ class Level:
     ttft_from_schedule_s: Distribution
     tpot_s: Distribution
     gap_s: Distribution
+    tokens_per_chunk: float | None
     e2e_s: Distribution
     cost: Cost | None
     prefix_cache_hit_tokens: int | None
     preemptions: int | None
     client_cpu_share: float | None
+    client_loop_lag_s: float | None
 
 
 @dataclass(frozen=True)

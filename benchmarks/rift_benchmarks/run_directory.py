@@ -8,7 +8,6 @@ import platform
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -25,6 +24,7 @@ from rift_benchmarks import result as result_document
 from rift_benchmarks.requests_log import Record
 from rift_benchmarks.result import Result
 
+LOG_BYTES = 200_000
 PACKAGES = ("httptools", "numpy", "uvloop")
 
 
@@ -148,20 +148,29 @@ def write_text(path: Path, text: str) -> None:
     scratch.replace(path)
 
 
+def keep_log(run: Run, log: Path) -> None:
+    """Copy the end of an engine's log into the run: the engine's own is gone when it is stopped."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - LOG_BYTES))
+            (run.directory / "engine.log").write_bytes(file.read())
+    except FileNotFoundError:
+        pass  # the deployment was stopped meanwhile
+
+
 def _git() -> str | None:
     """Commit of the checkout this runs from, with -dirty where files differ; None elsewhere."""
     here = Path(rift.__file__).parent
-    command: Iterable[str] = (
-        "git",
-        "-C",
-        str(here),
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=12",
-    )
+    top = _run_git(here, "rev-parse", "--show-toplevel")
+    if top is None or Path(top) / "cli" / "rift" != here:
+        return None  # installed inside somebody's own repository
+    return _run_git(here, "describe", "--always", "--dirty", "--abbrev=12")
+
+
+def _run_git(folder: Path, *words: str) -> str | None:
     try:
-        done = subprocess.run(tuple(command), capture_output=True, text=True, check=False)
+        command = ["git", "-C", str(folder), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return None
     return done.stdout.strip() or None

@@ -2,9 +2,7 @@
 
 from rift_serving.deployment import Deployment
 from rift_serving.deployment import find as find_deployment
-from rift_serving.deployment import get as get_deployment
 from rift_serving.deployment import listed as list_deployments
-from rift_serving.deployment import stop as stop_deployment
 from rift_serving.health import Served, client
 
 __all__ = [
@@ -12,7 +10,5 @@ __all__ = [
     "Served",
     "client",
     "find_deployment",
-    "get_deployment",
     "list_deployments",
-    "stop_deployment",
 ]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 WORD = " tok"
+VERSION = "rift-mock"  # what /version says, so that a benchmark knows what it loads
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Server:
         if path == "/metrics":
             lines = [f"vllm:{kind}_tokens_total {n}" for kind, n in self.tokens.items()]
             return "\n".join([*lines, "vllm:prefix_cache_hits_total 0", ""])
-        return {"version": "rift-mock"}
+        return {"version": VERSION}
 
     def _tokenize(self, request: dict[str, Any]) -> dict[str, Any]:
         ids = list(str(request.get("prompt", "")).encode())

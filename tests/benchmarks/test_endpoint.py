@@ -51,10 +51,13 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
 
 
 @pytest.mark.parametrize("url", ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"])
-def test_a_server_like_vllms_is_known_by_its_base_url(url: str, serve: Serve) -> None:
+def test_a_server_like_vllms_is_known_by_its_base_url(
+    url: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RIFT_API_KEY", "k3y")
     serve({"/v1/models": MODELS, "/tokenize": TOKENS, "/version": {"version": "0.32.0"}})
 
-    found = endpoint.connect(url, None, "k3y")
+    found = endpoint.connect(url, None, None)
 
     assert (found.url, found.model, found.key) == ("http://h:1", "m", "k3y")
     assert (found.context_length, found.engine_version) == (4096, "0.32.0")

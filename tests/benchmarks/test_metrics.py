@@ -65,7 +65,7 @@ def test_quantiles_are_those_of_the_standard_library(samples: list[float]) -> No
     assert found.n == len(samples)
     assert found.mean == pytest.approx(statistics.fmean(samples))
     assert found.median == pytest.approx(statistics.median(samples))
-    assert found.p90 == pytest.approx(hundredths[89])
+    assert found.p90 == (pytest.approx(hundredths[89]) if len(samples) >= 10 else None)
     assert found.p99 == (pytest.approx(hundredths[98]) if len(samples) >= 100 else None)
     assert (found.min, found.max) == (min(samples), max(samples))
 

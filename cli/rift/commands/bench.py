@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -88,7 +89,7 @@ def bench(
 
     job = bench_llm.Job(endpoint, deploy, recipe, model, shape, priced, api_key_file, timeout)
     if dry_run:
-        return _print_plan(job.profile, endpoint or f"a deployment of {deploy}")
+        return _print_plan(job.profile, endpoint or f"a deployment of {deploy}", as_json)
     with Status() as status:
         run, result = bench_llm.execute(job, say, status.show)
     if as_json:
@@ -103,7 +104,9 @@ def bench(
         raise typer.Exit(1)
 
 
-def _print_plan(profile: Profile, where: str) -> None:
+def _print_plan(profile: Profile, where: str, as_json: bool) -> None:
+    if as_json:
+        return print_json({"endpoint": where, **asdict(profile)})
     shape = f"{profile.input_tokens} in + {profile.output_tokens} out tokens"
     out.print(f"to {where}: requests of {shape} each", markup=False)
     for concurrency in profile.concurrencies:
