@@ -25,6 +25,18 @@ def number(value: float | None, digits: int, scale: float = 1.0) -> str:
     return DASH if value is None else f"{value * scale:,.{digits}f}"
 
 
+def millis(seconds: float | None) -> str:
+    """Seconds as milliseconds: one decimal under 100 ms."""
+    return number(seconds, 1 if seconds is not None and seconds < 0.1 else 0, 1e3)
+
+
+def money(value: float | None) -> str:
+    """A price to three significant digits, so that a small one is not 0.00."""
+    if value is None or value >= 100:
+        return number(value, 0)
+    return f"{value:#.3g}"
+
+
 def page(run: Run, result: Result) -> str:
     """The report. Everything that came from outside is escaped; plots hold only numbers."""
     environment = jinja2.Environment(
@@ -33,7 +45,7 @@ def page(run: Run, result: Result) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    environment.filters["num"] = number
+    environment.filters |= {"num": number, "ms": millis, "money": money}
     manifest: dict[str, Any] = json.loads(run.manifest.read_text(encoding="utf-8"))
     deployment = manifest["endpoint"]["deployment"]
     return environment.get_template("report.html.j2").render(
@@ -76,7 +88,7 @@ def print_table(result: Result, console: Console) -> None:
     table = Table(
         title=Text(printable(_title(result))), title_justify="left", pad_edge=False, box=None
     )
-    columns = ["Conc", "out\ntok/s", "total\ntok/s", "TTFT\ns", "p99", "TPOT\nms", "p99", "failed"]
+    columns = ["Conc", "out\ntok/s", "total\ntok/s", "TTFT\nms", "p99", "TPOT\nms", "p99", "failed"]
     if result.price:
         columns += [f"{result.price.currency}/M\nout", f"{result.price.currency}/M\ntotal"]
     for column in columns:
@@ -102,15 +114,15 @@ def _row(level: Level, priced: bool) -> list[str]:
         str(level.concurrency),
         number(steady.output_tokens_per_s if steady else None, 1),
         number(steady.total_tokens_per_s if steady else None, 1),
-        number(level.ttft_s.median, 2),
-        number(level.ttft_s.p99, 2),
-        number(level.tpot_s.median, 1, 1e3),
-        number(level.tpot_s.p99, 1, 1e3),
+        millis(level.ttft_s.median),
+        millis(level.ttft_s.p99),
+        millis(level.tpot_s.median),
+        millis(level.tpot_s.p99),
         f"{level.failed}/{level.requests}",
     ]
     if priced:
-        row.append(number(level.cost.output_per_million if level.cost else None, 2))
-        row.append(number(level.cost.total_per_million if level.cost else None, 2))
+        row.append(money(level.cost.output_per_million if level.cost else None))
+        row.append(money(level.cost.total_per_million if level.cost else None))
     return row
 
 

@@ -217,10 +217,25 @@ def test_the_table_fits_80_columns(price: Price | None, result: Result) -> None:
     cost = ["3.44", "1.72"] if price else []
     assert max(map(cell_len, text.splitlines())) <= 80
     for figures in (
-        ["2048", "14,571.0", "29,123.8", "14.38", "97.75", "77.8", "88.6"],
-        ["400", "516.1", "1,030.8", "541.79", "632.34", "179.0", "318.4"],
+        ["2048", "14,571.0", "29,123.8", "14,380", "97,750", "77.8", "88.6"],
+        ["400", "516.1", "1,030.8", "541,790", "632,340", "179", "318"],
     ):
         assert [*figures, "191/1200", *cost] in rows
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.00123, "0.00123"), (0.26, "0.260"), (1.314, "1.31"), (44.0, "44.0"), (1234.5, "1,234")],
+)
+def test_money_keeps_three_digits(value: float, shown: str) -> None:
+    assert report.money(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.0042, "4.2"), (0.0863, "86.3"), (1.29, "1,290"), (541.79, "541,790")]
+)
+def test_milliseconds_of_what_a_token_takes_keep_a_decimal(seconds: float, shown: str) -> None:
+    assert report.millis(seconds) == shown
 
 
 def test_a_figure_too_wide_for_the_table_is_folded_and_not_cut(result: Result) -> None:
