@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,27 +105,11 @@ def _summary(
     before: dict[str, float],
     after: dict[str, float],
 ) -> Level:
-    figures = metrics.figures(done.records, concurrency)
+    level = metrics.level(done.records, concurrency)
     counted = {key: int(after[key] - before[key]) for key in after if key in before}
-    return Level(
-        concurrency=concurrency,
-        requests=len(done.records),
-        completed=figures.completed,
-        failed=figures.failed,
-        failures=figures.failures,
-        first_failure=figures.first_failure,
-        waves=figures.waves,
-        too_short=figures.too_short,
-        steady=figures.steady,
-        whole=figures.whole,
-        little_bound_output_tokens_per_s=figures.little_bound,
-        ttft_s=figures.ttft,
-        ttft_from_schedule_s=figures.ttft_from_schedule,
-        tpot_s=figures.tpot,
-        gap_s=figures.gap,
-        tokens_per_chunk=figures.tokens_per_chunk,
-        e2e_s=figures.e2e,
-        cost=cost.per_million(price, figures.steady),
+    return replace(
+        level,
+        cost=cost.per_million(price, level.steady),
         prefix_cache_hit_tokens=counted.get("prefix_cache_hit_tokens"),
         preemptions=counted.get("preemptions"),
         client_cpu_share=done.cpu_share,

@@ -7,41 +7,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from rift_benchmarks.profiles import WAVES
 from rift_benchmarks.requests_log import Record
-from rift_benchmarks.result import Distribution, Throughput
+from rift_benchmarks.result import Distribution, Level, Throughput
 
 P90_SAMPLES, P99_SAMPLES = 10, 100  # fewer make the quantile the worst of them or invent it
 STEADY_SHARE = 0.95  # of the target concurrency (the rule of vLLM's own steady-state window)
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Everything a level's records say, with no price and no server counters."""
+def level(records: Sequence[Record], concurrency: int) -> Level:
+    """All that records say of their level: its measured requests, warm-up left out.
 
-    completed: int
-    failed: int
-    failures: dict[str, int]
-    first_failure: str | None
-    waves: float
-    too_short: bool
-    steady: Throughput | None
-    whole: Throughput | None
-    little_bound: float | None
-    ttft: Distribution
-    ttft_from_schedule: Distribution
-    tpot: Distribution
-    gap: Distribution
-    tokens_per_chunk: float | None
-    e2e: Distribution
-
-
-def figures(records: Sequence[Record], concurrency: int) -> Figures:
-    """The figures of one level; records are its measured requests, warm-up left out."""
+    What they cannot say (cost, the server's counters, the client's own load) is None.
+    """
     good = [r for r in records if r.error is None]
     bad = [r for r in records if r.error is not None]
     e2e = [r.chunks_s[-1] - r.sent_s for r in good]
@@ -50,7 +31,9 @@ def figures(records: Sequence[Record], concurrency: int) -> Figures:
     if good:
         mean_out = float(np.mean([r.output_tokens or 0 for r in good]))
         little = concurrency * mean_out / float(np.mean(e2e))
-    return Figures(
+    return Level(
+        concurrency=concurrency,
+        requests=len(records),
         completed=len(good),
         failed=len(bad),
         failures=dict(Counter(r.error_kind or "unknown" for r in bad)),
@@ -59,17 +42,17 @@ def figures(records: Sequence[Record], concurrency: int) -> Figures:
         too_short=waves < WAVES,
         steady=throughput(good, steady_window(records, concurrency)),
         whole=throughput(good, whole_window(records)),
-        little_bound=little,
-        ttft=distribution(r.chunks_s[0] - r.sent_s for r in good),
-        ttft_from_schedule=distribution(r.chunks_s[0] - r.scheduled_s for r in good),
-        tpot=distribution(tpot(r) for r in good),
-        gap=distribution(
+        little_bound_output_tokens_per_s=little,
+        ttft_s=distribution(r.chunks_s[0] - r.sent_s for r in good),
+        ttft_from_schedule_s=distribution(r.chunks_s[0] - r.scheduled_s for r in good),
+        tpot_s=distribution(tpot(r) for r in good),
+        gap_s=distribution(
             later - sooner
             for r in good
             for sooner, later in zip(r.chunks_s, r.chunks_s[1:], strict=False)
         ),
         tokens_per_chunk=float(np.mean([tokens_per_chunk(r) for r in good])) if good else None,
-        e2e=distribution(e2e),
+        e2e_s=distribution(e2e),
     )
 
 

@@ -66,11 +66,11 @@ class Level:
     gap_s: Distribution
     tokens_per_chunk: float | None
     e2e_s: Distribution
-    cost: Cost | None
-    prefix_cache_hit_tokens: int | None
-    preemptions: int | None
-    client_cpu_share: float | None
-    client_loop_lag_s: float | None
+    cost: Cost | None = None
+    prefix_cache_hit_tokens: int | None = None
+    preemptions: int | None = None
+    client_cpu_share: float | None = None
+    client_loop_lag_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rift_benchmarks import metrics
-from rift_benchmarks.metrics import Figures, figures
+from rift_benchmarks.metrics import level
 from rift_benchmarks.requests_log import Record
-from rift_benchmarks.result import Distribution
+from rift_benchmarks.result import Distribution, Level
 
 STEADY = settings(deadline=None, derandomize=True)
 SAMPLES = st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=200)
@@ -105,24 +105,24 @@ def test_tpot_is_the_time_after_the_first_chunk_over_the_tokens_after_it(
 def test_latencies_of_one_request_by_hand() -> None:
     one = request(2.0, 0.5, 0.1, 11, scheduled_s=1.5, done_s=9.0)
 
-    got = figures([one], 1)
+    got = level([one], 1)
 
-    assert got.ttft.median == pytest.approx(0.5)
-    assert got.ttft_from_schedule.median == pytest.approx(1.0)
-    assert got.tpot.median == pytest.approx(0.1)
-    assert got.e2e.median == pytest.approx(1.5)
-    assert got.gap.n == 10
-    assert got.gap.mean == pytest.approx(0.1)
+    assert got.ttft_s.median == pytest.approx(0.5)
+    assert got.ttft_from_schedule_s.median == pytest.approx(1.0)
+    assert got.tpot_s.median == pytest.approx(0.1)
+    assert got.e2e_s.median == pytest.approx(1.5)
+    assert got.gap_s.n == 10
+    assert got.gap_s.mean == pytest.approx(0.1)
     assert got.whole is not None
     assert got.whole.seconds == pytest.approx(7.0)
 
 
 def test_a_stall_shows_in_the_gaps_though_tpot_hides_it() -> None:
     chunks = (*(0.01 * i for i in range(10)), 1.09)
-    got = figures([Record("r", "measure", 1, 0, 0, 1.1, 1, 11, chunks)], 1)
+    got = level([Record("r", "measure", 1, 0, 0, 1.1, 1, 11, chunks)], 1)
 
-    assert got.gap.max == pytest.approx(1.0)
-    assert got.tpot.max == pytest.approx(0.109)
+    assert got.gap_s.max == pytest.approx(1.0)
+    assert got.tpot_s.max == pytest.approx(0.109)
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ def test_no_window_is_no_throughput(window: tuple[float, float] | None) -> None:
 
 @pytest.mark.parametrize(("slots", "waves"), [(1, 4), (4, 4), (8, 10)])
 def test_a_lock_step_loop_delivers_littles_bound(slots: int, waves: int) -> None:
-    got = figures(closed_loop(slots, waves, ttft=0.5, gap=0.05, n_out=31), slots)
+    got = level(closed_loop(slots, waves, ttft=0.5, gap=0.05, n_out=31), slots)
 
-    assert got.little_bound == pytest.approx(slots * 31 / 2.0)
+    assert got.little_bound_output_tokens_per_s == pytest.approx(slots * 31 / 2.0)
     assert got.steady is not None
-    assert got.steady.output_tokens_per_s == pytest.approx(got.little_bound)
+    assert got.steady.output_tokens_per_s == pytest.approx(got.little_bound_output_tokens_per_s)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_published_runs_of_two_waves_stay_below_the_bound(
     """Deplodock's pro6000_h100_h200_b200_01_2026, 8,000 tokens out; shares: research section B4."""
     mean = request(0, ttft_ms / 1e3, tpot_ms / 1e3, 8000)
 
-    bound = figures([mean], concurrency).little_bound
+    bound = level([mean], concurrency).little_bound_output_tokens_per_s
 
     assert bound is not None
     assert round(reported / bound, 2) == share
@@ -211,27 +211,27 @@ def test_failures_are_counted_by_kind_and_left_out_of_every_figure() -> None:
         request(0, 70.0, 9.0, 6, error="gone", error_kind="broken"),
     ]
 
-    got = figures([*bad, *good], 2)
+    got = level([*bad, *good], 2)
 
     assert (got.completed, got.failed) == (4, 3)
     assert got.failures == {"http 429": 2, "broken": 1}
     assert got.first_failure == "HTTP 429: slow down"
-    assert got.ttft.n == 4
-    assert got.ttft.max == pytest.approx(0.5)
-    assert got.little_bound == figures(good, 2).little_bound
+    assert got.ttft_s.n == 4
+    assert got.ttft_s.max == pytest.approx(0.5)
+    assert got.little_bound_output_tokens_per_s == level(good, 2).little_bound_output_tokens_per_s
 
 
 def test_nothing_but_failures_is_nulls() -> None:
-    got = figures([request(0, 1, 1, 4, error="gone", error_kind="broken")] * 4, 1)
+    got = level([request(0, 1, 1, 4, error="gone", error_kind="broken")] * 4, 1)
 
     assert (got.completed, got.failed) == (0, 4)
-    assert (got.steady, got.whole, got.little_bound) == (None, None, None)
-    assert got.ttft == got.tpot == got.gap == got.e2e == metrics.distribution([])
+    assert (got.steady, got.whole, got.little_bound_output_tokens_per_s) == (None, None, None)
+    assert got.ttft_s == got.tpot_s == got.gap_s == got.e2e_s == metrics.distribution([])
 
 
 @pytest.mark.parametrize(("waves", "too_short"), [(1, True), (3, True), (4, False), (10, False)])
 def test_fewer_than_four_waves_are_too_short(waves: int, too_short: bool) -> None:
-    got = figures(closed_loop(4, waves, 0.1, 0.1, 4), 4)
+    got = level(closed_loop(4, waves, 0.1, 0.1, 4), 4)
 
     assert (got.waves, got.too_short) == (waves, too_short)
 
@@ -242,7 +242,7 @@ def test_no_window_holds_more_tokens_than_came(load: tuple[list[Record], int]) -
     records, slots = load
     good = [r for r in records if r.error is None]
 
-    got = figures(records, slots)
+    got = level(records, slots)
 
     came = sum(r.output_tokens or 0 for r in good)
     for rate in (got.steady, got.whole):
@@ -262,13 +262,13 @@ def test_the_order_of_the_records_does_not_matter(
     records, slots = load
     shuffled = dice.sample(records, k=len(records))
 
-    assert numbers(figures(shuffled, slots)) == pytest.approx(numbers(figures(records, slots)))
+    assert numbers(level(shuffled, slots)) == pytest.approx(numbers(level(records, slots)))
 
 
-def numbers(got: Figures) -> dict[str, float | None]:
+def numbers(got: Level) -> dict[str, float | None]:
     """Every number of the figures by its name."""
     found: dict[str, float | None] = {"failures": float(sum(got.failures.values()))}
-    for name in ("ttft", "ttft_from_schedule", "tpot", "gap", "e2e", "steady", "whole"):
+    for name in ("ttft_s", "ttft_from_schedule_s", "tpot_s", "gap_s", "e2e_s", "steady", "whole"):
         part = getattr(got, name)
         found |= {f"{name}.{k}": v for k, v in (vars(part) if part else {}).items()}
-    return found | {"waves": got.waves, "little_bound": got.little_bound}
+    return found | {"waves": got.waves, "little_bound": got.little_bound_output_tokens_per_s}
