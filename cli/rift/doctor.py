@@ -103,6 +103,8 @@ def _engine() -> Finding:
     build = engine_env.build_for(None)
     try:
         environment = engine_env.find(build)
+        if build.device == "cpu":
+            engine_env.check_libraries()
     except RiftError as error:
         return Finding("engine", "missing", "none", str(error))
     return Finding("engine", "ok", f"vLLM {environment.version} in {environment.prefix}")

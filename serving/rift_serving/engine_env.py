@@ -6,6 +6,7 @@ triton on a CPU-only machine, so it never shares an environment with the toolkit
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
@@ -115,6 +116,30 @@ def check_cpu(cpu: machine.Cpu) -> None:
         )
 
 
+def check_libraries() -> None:
+    """Raise Blocked when a shared library that the CPU engine's kernels link to is not there."""
+    try:
+        ctypes.CDLL("libnuma.so.1")
+    except OSError as error:
+        raise Blocked(
+            "the CPU engine needs libnuma.so.1, which is not on this machine: "
+            "apt-get install libnuma1 (elsewhere: numactl-libs)"
+        ) from error
+
+
+# Loads the kernels for this CPU as the engine's worker does, and its command. A kernel library
+# that cannot be loaded is only logged by vLLM; the worker then misses the operators.
+CPU_PROBE = """
+import torch
+from vllm.platforms import current_platform
+current_platform.import_kernels()
+torch.ops._C.init_cpu_memory_env
+import vllm.entrypoints.cli.main
+from importlib.metadata import version
+print(version("vllm"))
+"""
+
+
 def commands(build: Build, prefix: Path) -> list[list[str]]:
     """The commands that `install` runs, up to what it learns from the engine's own metadata."""
     pip = [str(prefix / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
@@ -132,6 +157,7 @@ def install(build: Build, prefix: Path, say: Callable[[str], None]) -> Environme
     """
     if build.device == "cpu":
         check_cpu(machine.cpu())
+        check_libraries()
     if (prefix / MARKER).is_file():
         say(f"{build} is installed in {prefix}")
         return Environment(prefix, build.version)
@@ -158,10 +184,12 @@ def _install(build: Build, prefix: Path, say: Callable[[str], None]) -> None:
     if build.device == "cpu":
         index = _install_cpu_requirements(second[:4], prefix, say)
         _claim_name(_site_packages(prefix), build)
-    say("starting the engine once to check it")
-    version = _run([str(prefix / "bin" / "vllm"), "--version"], prefix).strip().splitlines()[-1]
+    say("loading the engine once to check it")
+    probe = [str(prefix / "bin" / "python"), "-c", CPU_PROBE]
+    check = probe if build.device == "cpu" else [str(prefix / "bin" / "vllm"), "--version"]
+    version = _run(check, prefix).strip().splitlines()[-1]
     if not version.startswith(build.version):
-        raise Failed(f"{prefix}: expected vLLM {build.version}, `vllm --version` says {version!r}")
+        raise Failed(f"{prefix}: expected vLLM {build.version}, it says {version!r}")
     marker = {**asdict(build), "torch_from": index, "seconds": round(time.monotonic() - started)}
     (prefix / MARKER).write_text(json.dumps(marker, indent=2) + "\n", encoding="utf-8")
     say(f"{build} ready after {marker['seconds']} s (torch from {index})")

@@ -93,6 +93,7 @@ def plan(name: str, recipe: Recipe, model: Model, bind: str, port: int) -> Launc
 def _check_machine(recipe: Recipe) -> None:
     if recipe.hardware.device == "cpu":
         engine_env.check_cpu(machine.cpu())
+        engine_env.check_libraries()
         return
     gpus = [gpu for gpu in machine.nvidia_gpus() if gpu.driver == "nvidia"]
     if len(gpus) < recipe.hardware.gpu_count:

@@ -147,3 +147,13 @@ def test_torch_comes_from_pytorchs_index_where_pips_own_lack_it(
         "installing torch==2.13.0+cpu from pip's configured indexes",
         f"not there; installing torch==2.13.0+cpu from {engine_env.TORCH_CPU_INDEX}",
     ]
+
+
+def test_a_missing_library_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr("ctypes.CDLL", missing)
+
+    with pytest.raises(Blocked, match="apt-get install libnuma1"):
+        engine_env.check_libraries()
