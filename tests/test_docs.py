@@ -60,6 +60,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [t for t in targets if not (page.parent / t).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_placeholder_is_left(page: Path) -> None:
+    assert re.findall(r"@[A-Z0-9]+@|TODO|TBD", page.read_text(encoding="utf-8")) == []
+
+
 def test_every_figure_is_defined() -> None:
     text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
 
