@@ -273,7 +273,13 @@ def slow_deploy(home: Path, tmp_path: Path) -> subprocess.Popen[str]:
     recipe = tmp_path / "slow.yaml"
     recipe.write_text(SLOW_RECIPE)
     command = [*RIFT, "deploy", "model", "mock", "--recipe", str(recipe), "--timeout", "600"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        # As in a terminal, also where the tests run in the background, which ignores Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     deadline = time.monotonic() + 30
     while not mocks(home) and time.monotonic() < deadline:
         time.sleep(0.1)
