@@ -60,7 +60,7 @@ def _server(job: Job, say: Say, show: Callable[[str], None]) -> Iterator[str]:
     say(f"starting {job.deploy}")
     for note in launch.notes:
         say(f"note: {note}")
-    made = deployment.deploy(launch, job.api_key_file, START_S, show)
+    made = deployment.deploy(launch, job.api_key_file, START_S, show, lives_with_launcher=True)
     try:
         say(f"{job.deploy} serves at {made.url} after {made.ready_seconds} s")
         yield name

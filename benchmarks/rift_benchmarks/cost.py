@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from rift.errors import WrongUsage
 from rift_benchmarks.result import Cost, Price, Throughput
 
 SHIPPED = Path(__file__).with_name("prices.toml")
+MOST_PER_HOUR = 1e9  # in any currency; more is a slip of the keyboard
 HOW_TO = (
     "no price given: add --price-per-hour 0.50, or --price ENTRY of a price file "
     "(`--price list` shows the entries)"
@@ -27,7 +27,7 @@ class Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     gpu: str
     gpus: int = Field(ge=1)
-    price_per_hour: float = Field(gt=0, allow_inf_nan=False)
+    price_per_hour: float = Field(gt=0, le=MOST_PER_HOUR)
     currency: str = Field(pattern="^[A-Z]{3}$")
     provider: str
     date: str
@@ -69,8 +69,10 @@ def price(asked: Asked) -> Price | None:
     if asked.file is not None and asked.entry is None:
         raise WrongUsage("--price-file goes with --price ENTRY")
     if asked.per_hour is not None:
-        if not (math.isfinite(asked.per_hour) and asked.per_hour > 0):
-            raise WrongUsage(f"--price-per-hour {asked.per_hour}: expected a number above 0")
+        if not 0 < asked.per_hour <= MOST_PER_HOUR:
+            raise WrongUsage(
+                f"--price-per-hour {asked.per_hour}: expected above 0, up to {MOST_PER_HOUR:g}"
+            )
         currency = (asked.currency or "USD").upper()
         if not re.fullmatch("[A-Z]{3}", currency):
             raise WrongUsage(f"--currency {asked.currency!r}: expected a code such as USD or EUR")

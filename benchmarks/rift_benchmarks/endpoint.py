@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -40,7 +41,7 @@ def connect(where: str, model: str | None, key_file: Path | None) -> Endpoint:
     """
     deployment = None if "://" in where else _deployment(where)
     url = deployment.url if deployment else where.rstrip("/").removesuffix("/v1")
-    if not URL.fullmatch(url):
+    if not URL.fullmatch(url) or not _has_port(url):
         raise WrongUsage(
             f"--endpoint {where!r}: expected http://HOST:PORT (no user, no query: the run keeps "
             "the URL) or a deployment's name"
@@ -98,6 +99,13 @@ def counters(endpoint: Endpoint) -> dict[str, float]:
     return found
 
 
+def _has_port(url: str) -> bool:
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:  # not a number, or above 65535
+        return False
+
+
 def _deployment(name: str) -> Deployment:
     found = find_deployment(name)
     if found is None:
@@ -117,12 +125,19 @@ def _deployment(name: str) -> Deployment:
 def _served(http: httpx2.Client, model: str | None) -> Served:
     response = http.get("/v1/models")
     if response.status_code in (401, 403):
+        had = (
+            "refused the API key it was given"
+            if "Authorization" in http.headers
+            else "wants an API key"
+        )
         raise Failed(
-            f"{http.base_url}: the server wants an API key: give --api-key-file FILE or set "
-            f"{api_key.VARIABLE}"
+            f"{http.base_url}: the server {had}: give --api-key-file FILE or set {api_key.VARIABLE}"
         )
     if response.status_code != httpx2.codes.OK:
-        raise Failed(f"{http.base_url}/v1/models: expected 200, got {response.status_code}")
+        raise Failed(
+            f"{http.base_url}/v1/models: expected 200, got {response.status_code}; "
+            "is this an OpenAI-compatible server?"
+        )
     try:
         data = response.json()["data"]
         models = {entry["id"]: Served(entry["id"], entry.get("max_model_len")) for entry in data}

@@ -60,10 +60,10 @@ def run(
         for concurrency in plan.profile.concurrencies:
             levels.append(_level(run, target, plan, concurrency, nonce, say, show))
     except BaseException as error:
-        stopped = f"stopped at concurrency {concurrency}: {error or type(error).__name__}"
+        stopped = f"stopped at concurrency {concurrency}: {str(error) or 'interrupted'}"
         with contextlib.suppress(OSError):  # a full disk is not to hide what came first
             _finish(run, manifest, target, plan, levels, "interrupted", [stopped])
-            say(f"what was measured before: {run.report}")
+            say(f"{stopped}\nwhat had ended is kept: {run.report if levels else run.requests}")
         raise
     return run, _finish(run, manifest, target, plan, levels, "complete", [])
 
@@ -90,7 +90,7 @@ def _level(
         warmed = load.run(target, warm, plan.timeout_s, keep, show).records
         if all(record.error for record in warmed):
             raise Failed(f"{target.url}: every warm-up request failed: {warmed[0].error}")
-        say(f"concurrency {concurrency}: measuring {profile.requests_at(concurrency)} requests")
+        say(f"concurrency {concurrency}: measuring, {profile.requests_at(concurrency)} in all")
         before = endpoint.counters(target)
         work = Phases("measure", concurrency, profile.requests_at(concurrency), n_in, n_out, nonce)
         done = load.run(target, work, plan.timeout_s, keep, show)

@@ -105,7 +105,9 @@ def listed() -> list[Run]:
 def get(name: str) -> Run:
     """The run of this id, of a unique beginning of it, or `latest`. Raises WrongUsage."""
     runs = listed()
-    if name == "latest" and runs:
+    if not runs:
+        raise WrongUsage("there are no runs; make one with: rift bench --suite llm --deploy MODEL")
+    if name == "latest":
         return runs[0]
     found = [run for run in runs if run.id.startswith(name)]
     exact = [run for run in found if run.id == name]

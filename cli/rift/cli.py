@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import signal
 import sys
 from typing import NoReturn
@@ -33,9 +34,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run one command and exit with its code."""
     args = sys.argv[1:] if argv is None else argv
-    for sign in (signal.SIGTERM, signal.SIGHUP):  # clean up as for Ctrl-C
-        if signal.getsignal(sign) is not signal.SIG_IGN:  # as under nohup
-            signal.signal(sign, _interrupt)
+    _prepare()
     try:
         if args and args[0] in COMMANDS:
             app = importlib.import_module(COMMANDS[args[0]][0]).app
@@ -61,6 +60,16 @@ def main(argv: list[str] | None = None) -> NoReturn:
         print("rift: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     sys.exit(0)
+
+
+def _prepare() -> None:
+    """Set up what every command relies on: its output and its end."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
+    for sign in (signal.SIGTERM, signal.SIGHUP):  # clean up as for Ctrl-C
+        if signal.getsignal(sign) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(sign, _interrupt)
 
 
 def _interrupt(*_: object) -> NoReturn:

@@ -81,7 +81,7 @@ def _disk() -> Finding:
     home = paths.home()
     there = next(p for p in (home, *home.parents) if p.exists())
     free = shutil.disk_usage(there).free
-    writable = os.access(there, os.W_OK)
+    writable = there.is_dir() and os.access(there, os.W_OK)
     fine = writable and free >= FREE_DISK_BYTES
     found = f"{free / 2**30:.1f} GiB free for {home}" + ("" if writable else ", not writable")
     return Finding("disk", "ok" if fine else "missing", found, "" if fine else "set RIFT_HOME")

@@ -22,6 +22,8 @@ def read(file: Path | None) -> tuple[str | None, str | None]:
             raise WrongUsage(f"${VARIABLE}: expected one ASCII word")
         return (key, f"${VARIABLE}") if key else (None, None)
     try:
+        if not file.is_file():
+            raise WrongUsage(f"API key file {file}: not a file")
         if file.stat().st_mode & 0o077:
             raise WrongUsage(f"{file}: others can read this key; run: chmod 600 {file}")
         key = file.read_text(encoding="utf-8").strip()

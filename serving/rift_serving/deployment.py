@@ -28,11 +28,12 @@ from rift_serving import api_key, failures, health, process_group
 from rift_serving.launch import KEY_VARIABLE, Launch
 from rift_serving.process_group import Process
 
-State = Literal["starting", "ready", "not answering", "exited"]
+State = Literal["starting", "ready", "not answering", "abandoned", "exited"]
 Say = Callable[[str], None]
 
 POLL_S = 0.5
 LOG_TAIL_LINES = 10
+LOG = "engine.log"
 # vLLM 0.32, v1/core/kv_cache_utils.py: "GPU KV cache size: 46,592 tokens" (or "CPU ...").
 KV_CAPACITY = re.compile(r"KV cache size: ([0-9,]+) tokens")
 
@@ -53,18 +54,22 @@ class Deployment:
     key_source: str | None
     notes: tuple[str, ...]
     launcher: Process
+    lives_with_launcher: bool = False
     engine: Process | None = None
     ready_seconds: float | None = None
     context_length: int | None = None
     kv_cache_tokens: int | None = None
 
     def state(self) -> State:
-        """What is true now."""
+        """What is true now. Abandoned: the rift that it was for, or that started it, was killed."""
+        launched = self.launcher.is_alive
         if self.engine is None:
-            return "starting" if self.launcher.is_alive else "exited"
+            return "starting" if launched else "exited"
         if not self.engine.is_alive:
             return "exited"
-        if self.ready_seconds is None and self.launcher.is_alive:
+        if not launched and (self.lives_with_launcher or self.ready_seconds is None):
+            return "abandoned"
+        if self.ready_seconds is None:
             return "starting"
         return "ready" if health.responds(self.url) else "not answering"
 
@@ -121,15 +126,23 @@ def check_free(name: str) -> None:
         )
 
 
-def deploy(launch: Launch, key_file: Path | None, timeout_s: float, say: Say) -> Deployment:
+def deploy(
+    launch: Launch,
+    key_file: Path | None,
+    timeout_s: float,
+    say: Say,
+    lives_with_launcher: bool = False,
+) -> Deployment:
     """Start the engine and return once it serves. On any failure nothing is left running.
+
+    lives_with_launcher: it is for this process alone, and abandoned if this process dies.
 
     Raises Failed with the engine's last lines when it does not come up within timeout_s.
     """
     key, source = api_key.read(key_file)
     check_bind(launch.bind, key)
     folder = paths.deployment(launch.name)
-    row = _new_row(launch, source, folder)
+    row = _new_row(launch, source, folder, lives_with_launcher)
     _claim(row)
     engine = None
     try:
@@ -157,20 +170,23 @@ def _environment(launch: Launch, key: str | None) -> dict[str, str]:
     return inherited | launch.environment | ({variable: key} if key else {})
 
 
-def _new_row(launch: Launch, key_source: str | None, folder: Path) -> Deployment:
+def _new_row(
+    launch: Launch, key_source: str | None, folder: Path, lives_with_launcher: bool
+) -> Deployment:
     return Deployment(
         name=launch.name,
         model=launch.model.name,
         recipe=launch.recipe.model_dump(mode="json", by_alias=True),
         url=launch.url,
         bind=launch.bind,
-        log=str(folder / "engine.log"),
+        log=str(folder / LOG),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         command=launch.argv,
         environment=launch.environment,
         key_source=key_source,
         notes=launch.notes,
         launcher=process_group.process(os.getpid()),
+        lives_with_launcher=lives_with_launcher,
     )
 
 
@@ -254,13 +270,26 @@ def get(name: str) -> Deployment:
     return found
 
 
+def log_of(name: str) -> Path:
+    """The engine's log of a deployment, or of a start that failed. Raises WrongUsage."""
+    left = paths.deployment(name) / LOG
+    log = left if find(name) is None and left.is_file() else Path(get(name).log)
+    if not log.is_file():
+        raise WrongUsage(f"{name} has no log yet ({log})")
+    return log
+
+
 def stop(name: str) -> None:
     """End the deployment's processes and forget it, with its log. Works on dead ones too."""
+    folder = paths.deployment(name)
+    if find(name) is None and (folder / LOG).is_file():
+        shutil.rmtree(folder)  # what a failed start left to be read
+        return
     row = get(name)
     with process_group.uninterrupted():
         if row.engine is not None:
             process_group.stop(row.engine)
-        _forget(row, paths.deployment(name))
+        _forget(row, folder)
 
 
 def _is_ours(row: Deployment) -> bool:

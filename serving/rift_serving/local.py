@@ -38,6 +38,8 @@ def plan(request: Request, say: Callable[[str], None], dry_run: bool = False) ->
 
     A model that Rift makes is made here, but not in a dry run. Raises WrongUsage or Blocked.
     """
+    if not request.model.strip():
+        raise WrongUsage("the model's name is empty; give smollm2-135m, a directory or a hub id")
     source = select_recipe.select(request.model, request.recipe)
     recipe = source.recipe
     name = request.name or _name(request.model)

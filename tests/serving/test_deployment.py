@@ -244,6 +244,7 @@ def test_dry_run_prints_and_starts_nothing(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
+        ([""], "name is empty"),
         (["no-such-model"], "expected one of smollm2-135m, an existing directory"),
         (["mock", "--recipe", "no-such"], "nor one of the shipped"),
         (["mock", "--name", "Über"], "expected lower-case letters"),
@@ -328,7 +329,7 @@ def test_a_killed_launcher_leaves_an_engine_that_stop_finds(
     process.kill()
     process.communicate()
 
-    assert deployment.get("mock").state() in ("ready", "not answering")
+    assert deployment.get("mock").state() == "abandoned"
     assert rift("deploy", "stop", "mock") == 0
     assert mocks(home) == []
 
@@ -388,3 +389,36 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     assert "No space left on device" in done.stderr
     left = [Path(line).name for line in done.stdout.splitlines()]
     assert sorted(left) in ([], ["smollm2-135m.lock"], ["rift.db", "smollm2-135m.lock"])
+
+
+def test_what_was_for_a_killed_benchmark_is_abandoned(
+    rift: Run, home: Path, tmp_path: Path
+) -> None:
+    command = [*RIFT, "bench", "--deploy", "mock", "--profile", "4k4k", "--concurrency", "1"]
+    bench = subprocess.Popen(command, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while not any(row.ready_seconds for row in deployment.listed()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+    bench.kill()
+    bench.communicate()
+
+    (row,) = deployment.listed()
+    assert row.state() == "abandoned"
+    assert rift("deploy", "stop", row.name) == 0
+    assert mocks(home) == []
+
+
+def test_the_log_of_a_failed_start_can_be_read_and_cleared(
+    rift: Run, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "slow.yaml"
+    recipe.write_text(SLOW_RECIPE)
+    rift("deploy", "model", "mock", "--recipe", str(recipe), "--timeout", "1")
+
+    assert rift("deploy", "logs", "mock") == 0
+    assert "mock engine on" in capsys.readouterr().out
+    assert rift("deploy", "stop", "mock") == 0
+    assert list((home / "deployments").iterdir()) == []
+    assert rift("deploy", "logs", "mock") == 2

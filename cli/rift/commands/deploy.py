@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from rift.errors import WrongUsage
 from rift.terminal import Status, listing, out, print_json, printable, say
 from rift_serving import deployment as deployments
 from rift_serving import engine_env, local
@@ -19,6 +18,10 @@ from rift_serving.recipes import load, shipped
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Serve models on this machine with vLLM."
+)
+SHOWN = (
+    *("name", "state", "model", "url", "context_length", "kv_cache_tokens", "created"),
+    *("ready_seconds", "key_source", "log"),
 )
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Name = Annotated[str, typer.Argument(help="The deployment's name; see rift deploy list.")]
@@ -102,11 +105,12 @@ def list_(as_json: Json = False) -> None:
     table = listing("NAME", "STATE", "MODEL", "URL", "CONTEXT", "SINCE")
     for row, state in rows:
         context = str(row.context_length or "")
-        cells = (row.name, state, row.model, row.url, context, row.created)
+        since = row.created[:16].replace("T", " ")
+        cells = (row.name, state, row.model, row.url, context, since)
         table.add_row(*(escape(printable(cell)) for cell in cells))
     out.print(table)
-    if any(state == "exited" for _, state in rows):
-        say("exited: see why with rift deploy logs NAME, clear with rift deploy stop NAME")
+    if any(state in ("exited", "abandoned") for _, state in rows):
+        say("exited, abandoned: see rift deploy logs NAME; rift deploy stop NAME clears it away")
 
 
 @app.command()
@@ -116,13 +120,15 @@ def show(name: Name, as_json: Json = False) -> None:
     facts = {**asdict(row), "state": row.state()}
     if as_json:
         return print_json(facts)
-    for key, value in facts.items():
-        if key not in ("recipe", "environment", "command"):
-            out.print(f"{key:16} {printable(str(value))}", markup=False, soft_wrap=True)
+    lines = {key: facts[key] for key in SHOWN if facts[key] is not None}
+    lines["recipe"] = row.recipe["name"]
+    lines["pid"] = row.engine.pid if row.engine else "none"
     pairs = [f"{k}={shlex.quote(v)}" for k, v in row.environment.items()]
-    out.print(
-        f"{'command':16} {' '.join(pairs)} {shlex.join(row.command)}", markup=False, soft_wrap=True
-    )
+    lines["command"] = " ".join([*pairs, shlex.join(row.command)])
+    for note in row.notes:
+        say(f"note: {note}")
+    for key, value in lines.items():
+        out.print(f"{key:16} {printable(str(value))}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -132,15 +138,13 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it grows.")] = False,
 ) -> None:
     """The engine's own log."""
-    row = deployments.get(name)
-    if not Path(row.log).is_file():
-        raise WrongUsage(f"{name} has no log yet ({row.log})")
-    with open(row.log, encoding="utf-8", errors="replace") as file:
+    log, row = deployments.log_of(name), deployments.find(name)
+    with log.open(encoding="utf-8", errors="replace") as file:
         for line in file.readlines()[-lines:]:
             print(line, end="")
         running = follow
         while running:
-            running = row.engine is not None and row.engine.is_alive
+            running = bool(row and row.engine and row.engine.is_alive)
             print(file.read(), end="", flush=True)
             time.sleep(0.5 if running else 0)
 
