@@ -69,7 +69,7 @@ def plan(name: str, recipe: Recipe, model: Model, bind: str, port: int) -> Launc
             argv += ["--context", str(recipe.context_length)]
         for option, value in recipe.mock.model_dump().items():
             argv += [f"--{option.replace('_', '-')}", str(value)]
-        return Launch(name, recipe, model, tuple(argv), {}, bind, port)
+        return Launch(name, recipe, model, tuple(argv), dict(recipe.environment), bind, port)
     _check_machine(recipe)
     on_cpu = recipe.hardware.device == "cpu"
     environment = engine_env.find(engine_env.CPU if on_cpu else engine_env.CUDA)

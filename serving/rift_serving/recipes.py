@@ -146,6 +146,14 @@ class Recipe(_Strict):
         return args
 
     @model_validator(mode="after")
+    def _engine_takes_it(self) -> Self:
+        if self.engine == "mock" and self.extra_args:
+            raise ValueError("extra_args: engine mock takes none")
+        if self.engine != "mock" and "mock" in self.model_fields_set:
+            raise ValueError("mock: these settings need 'engine: mock'")
+        return self
+
+    @model_validator(mode="after")
     def _gpus_suffice(self) -> Self:
         parallel, gpus = self.parallel, self.hardware.gpu_count
         used = parallel.tensor * parallel.pipeline * parallel.data

@@ -50,6 +50,8 @@ def test_shipped_recipes_load_and_are_safe(name: str) -> None:
         (GOOD + "environment: {'A=B': x}\n", "environment", "cannot stand in an environment"),
         (GOOD + "mock: {ttft_ms: .inf}\n", "mock.ttft_ms", "less than or equal"),
         (GOOD + "dtype: auto\ndtype: float32\n", "recipe.yaml", "'dtype' stands there twice"),
+        (GOOD + "mock: {ttft_ms: 1}\n", "recipe", "need 'engine: mock'"),
+        (GOOD + "engine: mock\nextra_args: [--x]\n", "recipe", "engine mock takes none"),
         (GOOD + "environment: {HF_TOKEN: x}\n", "environment", "HF_TOKEN looks like a secret"),
         (GOOD.replace("recipe/1", "recipe/2"), "schema", "rift.recipe/1"),
         (GOOD.replace("cpu", "tpu"), "hardware.device", "'cpu' or 'cuda'"),
