@@ -269,6 +269,12 @@ def test_unknown_names_list_the_known(
     assert "no deployment named 'nothing'" in capsys.readouterr().err
 
 
+def as_in_a_terminal() -> None:
+    """Heed Ctrl-C and hanging up, also where the tests run in the background or under nohup."""
+    for sign in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(sign, signal.SIG_DFL)
+
+
 def slow_deploy(home: Path, tmp_path: Path) -> subprocess.Popen[str]:
     """A `rift deploy model` in its own process whose engine never gives its first token."""
     recipe = tmp_path / "slow.yaml"
@@ -278,8 +284,7 @@ def slow_deploy(home: Path, tmp_path: Path) -> subprocess.Popen[str]:
         command,
         stderr=subprocess.PIPE,
         text=True,
-        # As in a terminal, also where the tests run in the background, which ignores Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=as_in_a_terminal,
     )
     deadline = time.monotonic() + 30
     while not mocks(home) and time.monotonic() < deadline:
