@@ -46,6 +46,14 @@ def rift(home: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
     assert not mocks(home)
 
 
+@pytest.fixture(autouse=True)
+def end_what_a_failed_test_left(home: Path) -> Iterator[None]:
+    """End its engines; a `rift` that waits for one then ends by itself."""
+    yield
+    for process in mocks(home):
+        process.kill()
+
+
 def mocks(home: Path) -> list[psutil.Process]:
     """Mock engines that run with this home."""
     found = []
