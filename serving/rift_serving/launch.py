@@ -18,7 +18,7 @@ from rift_serving.recipes import Recipe, option, size_bytes
 TCMALLOC = Path("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4")
 
 # vLLM leaves one core to its API server and scheduler ("auto"). On fewer cores than this that
-# costs more than it gives: on 2 cores, 671 against 350 prompt tokens/s (SmolLM2-135M, bf16).
+# costs more than it gives: on 2 cores, 598 against 338 prompt tokens/s (SmolLM2-135M, bf16, eager).
 CORES_FOR_AUTO = 4
 
 # Resident memory of the engine's processes without weights and KV cache, on a CPU: API server
