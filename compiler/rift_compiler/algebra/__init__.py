@@ -1,0 +1,1 @@
+"""The algebra of folds: monoids, how dependent folds become one, and proofs of it."""

@@ -1,0 +1,71 @@
+"""C++ text to a loaded library: g++ or clang++, cached by content, called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from rift import paths
+from rift.errors import Blocked, Failed
+
+FLAGS = (
+    "-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno",
+    "-fno-trapping-math", "-w",
+)  # fmt: skip
+
+
+@functools.cache
+def compiler() -> tuple[str, str]:
+    """The C++ compiler's path and version: $CXX, g++ or clang++, whichever is found first."""
+    for name in (os.environ.get("CXX"), "g++", "clang++"):
+        found = shutil.which(name) if name else None
+        if found:
+            out = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+            return found, out.stdout.splitlines()[0] if out.stdout else name or ""
+    raise Blocked("no C++ compiler: expected g++ or clang++ (or $CXX); try: apt-get install g++")
+
+
+@functools.cache
+def _machine() -> str:
+    """What -march=native depends on: the processor's flags."""
+    info = Path("/proc/cpuinfo")
+    text = info.read_text(encoding="utf-8", errors="replace") if info.exists() else ""
+    flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
+    return platform.machine() + flags
+
+
+def build(source: str) -> Path:
+    """The shared library of a C++ source; compiled only when its content is new."""
+    path, version = compiler()
+    key = hashlib.sha256("\0".join([source, path, version, _machine(), *FLAGS]).encode())
+    target = paths.home() / "cache" / "cpp" / f"{key.hexdigest()}.so"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        text, made = Path(work) / "kernels.cpp", Path(work) / "kernels.so"
+        text.write_text(source, encoding="utf-8")
+        run = subprocess.run(
+            [path, *FLAGS, "-o", str(made), str(text), "-lm"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if run.returncode:
+            raise Failed(f"{path} did not compile the generated C++:\n{run.stderr.strip()}")
+        os.replace(made, target)
+    return target
+
+
+@functools.lru_cache(maxsize=256)
+def load(library: Path) -> ctypes.CDLL:
+    """The library in this process, with the types of rift_run declared."""
+    loaded = ctypes.CDLL(str(library))
+    loaded.rift_run.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64)]
+    loaded.rift_run.restype = ctypes.c_int
+    return loaded

@@ -1,0 +1,57 @@
+"""Composite ops in terms of simpler ones, where torch has no decomposition or a lossy one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """scaled_dot_product_attention as its documentation defines it; rows with nothing to attend
+    to give 0, as torch's fused kernels do."""
+    if dropout_p:
+        from rift_compiler.errors import Unsupported
+
+        raise Unsupported(f"scaled_dot_product_attention with dropout_p={dropout_p}")
+    if enable_gqa:
+        groups = query.size(-3) // key.size(-3)
+        key = key.repeat_interleave(groups, -3)
+        value = value.repeat_interleave(groups, -3)
+    wide = torch.float32 if query.dtype in (torch.float16, torch.bfloat16) else query.dtype
+    factor = query.size(-1) ** -0.5 if scale is None else scale
+    scores = torch.matmul(query.to(wide), key.to(wide).transpose(-2, -1)) * factor
+    masked = attn_mask is not None or is_causal
+    if is_causal:
+        rows = torch.arange(query.size(-2), device=query.device).unsqueeze(-1)
+        columns = torch.arange(key.size(-2), device=query.device)
+        scores = torch.where(columns <= rows, scores, float("-inf"))
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = torch.where(attn_mask, scores, float("-inf"))
+    elif attn_mask is not None:
+        scores = scores + attn_mask.to(wide)
+    top = scores.amax(-1, keepdim=True)
+    weights = torch.exp(scores - top)
+    total = weights.sum(-1, keepdim=True)
+    out = torch.matmul(weights, value.to(wide)) / total
+    if masked:
+        out = torch.where(top == float("-inf"), 0.0, out)
+    return out.to(query.dtype)
+
+
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.scaled_dot_product_attention.default: attention,
+}

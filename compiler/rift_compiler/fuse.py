@@ -1,0 +1,182 @@
+"""Pass: Tensor IR to Loop IR. Reads tensors one by one, writes kernels; fusion is by cost.
+
+From the last tensor to the first: should its consumers compute it where they use it, or should a
+kernel store it? Views and constants are always read through. For the rest both forms are built,
+improved by the rules, and counted (cost.py): recomputation against bytes moved. Going backwards
+makes chains meet at their end: when the scores of an attention are asked about, the two folds and
+the product that read them are one kernel already, so inlining them costs no second computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rift_compiler.cost import Cost, cost
+from rift_compiler.expr import Node, const, guarded, rewrite, substitute, walk
+from rift_compiler.index import simplest
+from rift_compiler.loop_ir import Kernel, LoopProgram, Store, kernel
+from rift_compiler.nest import nest
+from rift_compiler.rules import RULES, Rule
+from rift_compiler.schedule import Part, Schedule
+from rift_compiler.tensor_ir import Buffer, Def, TensorProgram, loads
+
+LARGEST_ARRAY = 512  # elements that a loop may keep of an output axis (a head of attention)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One decision: what was offered, the cost without and with it, and whether it was taken."""
+
+    rule: str
+    subject: str
+    before: Cost
+    after: Cost
+    taken: bool
+    kernel_before: Kernel | None = None
+    kernel_after: Kernel | None = None
+
+
+@dataclass(frozen=True)
+class Improved:
+    """A kernel as cheap as the rules make it, its cost, and how its last axis runs."""
+
+    kernel: Kernel
+    cost: Cost
+    schedule: Schedule
+
+
+@dataclass
+class Fuser:
+    """The state of one fusion: tensors that are stored, each with the kernel that makes it."""
+
+    program: TensorProgram
+    sizes: Mapping[str, int]
+    steps: list[Step] = field(default_factory=list)
+    defs: dict[str, Def] = field(default_factory=dict)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    _known: dict[tuple[Buffer, Node], Improved] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.defs = {d.buffer.name: d for d in self.program.defs}
+        self.buffers = {b.name: b for b in self.program.inputs}
+        self.buffers |= {d.buffer.name: d.buffer for d in self.program.defs}
+
+    def run(self) -> tuple[LoopProgram, tuple[Schedule, ...]]:
+        """The kernels, and how each runs plainly."""
+        values = {name: _plain(d) for name, d in self.defs.items()}
+        outputs = set(self.program.outputs)
+        for d in reversed(self.program.defs):
+            self.place(d.buffer.name, values, outputs)
+        made = [
+            self.improve(self.defs[name], value, f"k{n}", note=True)
+            for n, (name, value) in enumerate(values.items())
+        ]
+        p, kernels = self.program, tuple(i.kernel for i in made)
+        return LoopProgram(p.dims, p.inputs, kernels, p.outputs), tuple(i.schedule for i in made)
+
+    def place(self, name: str, values: dict[str, Node], outputs: set[str]) -> None:
+        """Inline a tensor into its consumers, or leave it stored."""
+        users = [u for u, v in values.items() if u != name and any(n.name == name for n in loads(v))]
+        if not users:
+            if name not in outputs:
+                del values[name]
+            return
+        value = values[name]
+        if any(n.op == "scan" for n in walk(value)):
+            return
+        inlined = {u: inline(values[u], {name: (self.defs[name].axes, value)}) for u in users}
+        if not _free_to_read(value):
+            before = sum((self.cost(u, values[u]) for u in users), self.cost(name, value))
+            start = self.cost(name, value) if name in outputs else Cost()
+            after = sum((self.cost(u, v) for u, v in inlined.items()), start)
+            taken = after.predicted <= before.predicted
+            self.steps.append(Step("inline", name, before, after, taken))
+            if not taken:
+                return
+        values.update(inlined)
+        if name not in outputs:
+            del values[name]
+
+    def cost(self, name: str, value: Node) -> Cost:
+        return self.improve(self.defs[name], value, name).cost
+
+    def improve(self, d: Def, value: Node, name: str, note: bool = False) -> Improved:
+        """The cheapest form of a kernel that the rules offer."""
+        key = (d.buffer, value)
+        if not note and key in self._known:
+            return self._known[key]
+        best = plain = self.counted(d, value, name)
+        for rules, changed in offers(value):
+            offer = self.counted(d, changed, name)
+            taken = offer.cost.predicted <= best.cost.predicted
+            if note:
+                names = " + ".join(r.name for r in rules)
+                before, after = plain.kernel, offer.kernel
+                step = Step(names, d.buffer.name, best.cost, offer.cost, taken, before, after)
+                self.steps.append(step)
+            best = offer if taken else best
+        self._known[key] = best
+        return best
+
+    def counted(self, d: Def, value: Node, name: str) -> Improved:
+        """A kernel and its cost, its last axis a loop of its own or kept in an array."""
+        k = kernel(name, d.axes, (Store(d.buffer, value),), self.buffers)
+        plain = Improved(k, cost(nest(k, Schedule()), self.sizes), Schedule())
+        if not d.axes or not _may_keep(d.axes[-1]) or not any(n.op == "fold" for n in walk(value)):
+            return plain
+        keep = Schedule(tuple((Part("seq"),) for _ in d.axes[:-1]) + ((Part("array", d.axes[-1].extent.value),),))
+        kept = Improved(k, cost(nest(k, keep), self.sizes), keep)
+        return min(plain, kept, key=lambda i: i.cost.predicted)
+
+
+def offers(value: Node) -> list[tuple[tuple[Rule, ...], Node]]:
+    """The forms that the rules offer for a value: those that only simplify are kept on the way,
+    and each that opens the way for others is tried with and without."""
+    forms: list[tuple[tuple[Rule, ...], Node]] = [((), value)]
+    for rule in RULES:
+        for rules, form in list(forms):
+            changed = rule.change(form)
+            if changed is not form:
+                forms.append(((*rules, rule), changed))
+    return forms[1:]
+
+
+def _may_keep(a: Node) -> bool:
+    return a.extent.op == "const" and 1 < a.extent.value <= LARGEST_ARRAY
+
+
+def _plain(d: Def) -> Node:
+    """A definition's value, axes of size one read at 0."""
+    ones = {a: const(0) for a in d.axes if a.extent is const(1)}
+    return rewrite(substitute(d.value, ones), simplest) if ones else d.value
+
+
+def _free_to_read(value: Node) -> bool:
+    """Whether computing value again costs nothing: a view, a constant, an index."""
+    return all(
+        n.op in ("load", "const", "axis", "dim", "where", "cast", "checked")
+        or n.dtype.name in ("i64", "bool")
+        for n in walk(value)
+    ) and not any(n.op == "fold" for n in walk(value))
+
+
+def inline(value: Node, known: Mapping[str, tuple[tuple[Node, ...], Node]]) -> Node:
+    """value, with loads of known tensors replaced by what those tensors are there."""
+
+    def change(n: Node) -> Node | None:
+        if n.op != "load" or n.name not in known:
+            return None
+        axes, inner = known[n.name]
+        return guarded(substitute(inner, dict(zip(axes, n.index, strict=True))), n.guard)
+
+    return rewrite(rewrite(value, change), simplest)
+
+
+def fuse(
+    p: TensorProgram, sizes: Mapping[str, int]
+) -> tuple[LoopProgram, tuple[Schedule, ...], tuple[Step, ...]]:
+    """Kernels of a program, how each runs plainly, and the decisions that led to them."""
+    fuser = Fuser(p, sizes)
+    loop, schedules = fuser.run()
+    return loop, schedules, tuple(fuser.steps)

@@ -1,0 +1,53 @@
+"""The pipeline: Tensor IR -> Loop IR -> Tile IR -> text, read top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rift_compiler import loop_ir, render_cpp, render_cuda, schedule_cuda, tensor_ir, tile_ir
+from rift_compiler.fuse import Step, fuse
+from rift_compiler.loop_ir import LoopProgram
+from rift_compiler.nest import nest
+from rift_compiler.render_cuda import CudaKernel
+from rift_compiler.schedule import Schedule
+from rift_compiler.targets import target as target_named
+from rift_compiler.tensor_ir import Buffer, TensorProgram
+from rift_compiler.tile_ir import TileKernel
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A program at every stage. source is C++ or CUDA; launches are the CUDA kernels, if so."""
+
+    target: str
+    tensor: TensorProgram
+    loop: LoopProgram
+    steps: tuple[Step, ...]
+    schedules: tuple[Schedule, ...]
+    tiles: tuple[TileKernel, ...]
+    source: str
+    launches: tuple[CudaKernel, ...] = ()
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Every buffer: inputs, then what kernels store, in order."""
+        return tuple(self.loop.buffers.values())
+
+
+def lower_all(program: TensorProgram, target: str, sizes: Mapping[str, int]) -> Stages:
+    """Every stage of a Tensor IR program. sizes: what the dims are expected to be."""
+    tensor_ir.verify(program)
+    loop, plain, steps = fuse(program, sizes)
+    loop_ir.verify(loop)
+    cuda = target_named(target).cuda
+    schedules = tuple(map(schedule_cuda.schedule, loop.kernels)) if cuda else plain
+    tiles = tuple(
+        tile_ir.verify(nest(k, s)) for k, s in zip(loop.kernels, schedules, strict=True)
+    )
+    if not cuda:
+        source = render_cpp.program(tiles, tuple(loop.buffers.values()), program.dims)
+        return Stages(target, program, loop, steps, schedules, tiles, source)
+    launches = tuple(render_cuda.render(t, program.dims) for t in tiles)
+    source = render_cuda.program(launches)
+    return Stages(target, program, loop, steps, schedules, tiles, source, launches)
