@@ -20,12 +20,17 @@ COMMANDS = {
         "Serve models: model, list, show, logs, stop, recipes, engine.",
     ),
     "bench": ("rift.commands.bench", "Measure throughput, latency and cost per token."),
+    "compile": (
+        "rift.commands.compile",
+        "Compile PyTorch to fused kernels, print any stage, check it.",
+    ),
     "runs": ("rift.commands.runs", "Look at benchmark runs: list, show."),
     "doctor": ("rift.commands.doctor", "Say what this machine can do and what is missing."),
 }
 # What a part imports only with an extra: module -> extra.
 EXTRA_OF = {
     **dict.fromkeys(("gguf", "ml_dtypes", "safetensors", "tokenizers"), "serve-cpu"),
+    **dict.fromkeys(("torch", "sympy", "cuda"), "compiler"),
     **dict.fromkeys(("httptools", "uvloop", "numpy", "matplotlib", "jinja2"), "bench"),
 }
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it

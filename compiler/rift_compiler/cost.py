@@ -29,7 +29,7 @@ from rift_compiler.tile_ir import (
 # cores (82.6 TFLOP/s, 1,008 GB/s: 82 FMA-counted, a tenth of it reached by plain code) and a
 # server core (183 GFLOP/s, 18 GB/s: 10). A choice that needs it exactly is one to be measured.
 BALANCE = 8.0
-LAUNCH_BYTES = 16_384  # starting a kernel, in the bytes it could have moved
+LAUNCH_BYTES = 4_096  # starting a kernel, in the bytes it could have moved
 CACHE_BYTES = 262_144  # what is read again soon and is smaller costs AGAIN of a first read
 AGAIN = 0.125
 HINT = 512  # a size known only at run time
@@ -113,7 +113,8 @@ class _Counter:
         elements = 1.0
         for a in varies:
             elements *= self.number(a.extent)
-        again = elements / self.number(loops[0].extent) if loops and loops[0] in varies else elements
+        rows = self.number(loops[0].extent) if loops and loops[0] in varies else 1.0
+        again = elements / max(rows, 1.0)
         sites = self.reads.setdefault(n.name, [])
         sites.append((elements * n.dtype.bytes, again * n.dtype.bytes, n.index))
 

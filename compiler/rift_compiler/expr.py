@@ -216,7 +216,7 @@ def axis(name: str, extent: Node | int, bind: str = "seq") -> Node:
 
 def fresh_axis(extent: Node | int, bind: str = "seq") -> Node:
     """An axis that no expression has yet; fold() gives it its lasting name."""
-    return axis(f"j{next(_fresh)}", extent, bind)
+    return axis(f"_{next(_fresh)}", extent, bind)
 
 
 def load(buffer: str, index: Sequence[Node], dtype: DType, guard: Node = TRUE) -> Node:

@@ -21,6 +21,7 @@ from rift_compiler.rules import RULES, Rule
 from rift_compiler.schedule import Part, Schedule
 from rift_compiler.tensor_ir import Buffer, Def, TensorProgram, loads
 
+LARGEST_KERNEL = 400  # operations in one kernel: more pays no one, and takes long to compile
 LARGEST_ARRAY = 512  # elements that a loop may keep of an output axis (a head of attention)
 
 
@@ -86,12 +87,17 @@ class Fuser:
         if any(n.op == "scan" for n in walk(value)):
             return
         inlined = {u: inline(values[u], {name: (self.defs[name].axes, value)}) for u in users}
+        if any(_nodes(v) > max(LARGEST_KERNEL, _nodes(values[u])) for u, v in inlined.items()):
+            return
         if not _free_to_read(value):
             before = sum((self.cost(u, values[u]) for u in users), self.cost(name, value))
             start = self.cost(name, value) if name in outputs else Cost()
             after = sum((self.cost(u, v) for u, v in inlined.items()), start)
             taken = after.predicted <= before.predicted
-            self.steps.append(Step("inline", name, before, after, taken))
+            first = users[0]
+            offered = (self.improved(first, values[first]), self.improved(first, inlined[first]))
+            kernels = [i.kernel for i in offered]
+            self.steps.append(Step("inline", f"{name} into {first}", before, after, taken, *kernels))
             if not taken:
                 return
         values.update(inlined)
@@ -99,7 +105,10 @@ class Fuser:
             del values[name]
 
     def cost(self, name: str, value: Node) -> Cost:
-        return self.improve(self.defs[name], value, name).cost
+        return self.improved(name, value).cost
+
+    def improved(self, name: str, value: Node) -> Improved:
+        return self.improve(self.defs[name], value, name)
 
     def improve(self, d: Def, value: Node, name: str, note: bool = False) -> Improved:
         """The cheapest form of a kernel that the rules offer."""
@@ -120,14 +129,26 @@ class Fuser:
         return best
 
     def counted(self, d: Def, value: Node, name: str) -> Improved:
-        """A kernel and its cost, its last axis a loop of its own or kept in an array."""
+        """A kernel and its cost, under the plain schedule that costs least."""
         k = kernel(name, d.axes, (Store(d.buffer, value),), self.buffers)
-        plain = Improved(k, cost(nest(k, Schedule()), self.sizes), Schedule())
-        if not d.axes or not _may_keep(d.axes[-1]) or not any(n.op == "fold" for n in walk(value)):
-            return plain
-        keep = Schedule(tuple((Part("seq"),) for _ in d.axes[:-1]) + ((Part("array", d.axes[-1].extent.value),),))
-        kept = Improved(k, cost(nest(k, keep), self.sizes), keep)
-        return min(plain, kept, key=lambda i: i.cost.predicted)
+        options = [Improved(k, cost(nest(k, s), self.sizes), s) for s in _plain_schedules(k)]
+        return min(options, key=lambda i: i.cost.predicted)
+
+
+def plain_schedule(k: Kernel) -> Schedule:
+    """The plain schedule that costs least, sizes taken at their hints."""
+    return min(_plain_schedules(k), key=lambda s: cost(nest(k, s), {}).predicted)
+
+
+def _plain_schedules(k: Kernel) -> list[Schedule]:
+    """All loops in order; or the last axis inside the folds, each of which keeps an array."""
+    folds = any(n.op == "fold" for s in k.stores for n in walk(s.value))
+    if not k.axes or not folds or not _may_keep(k.axes[-1]):
+        return [Schedule()]
+    size = _array_size(k.axes[-1].extent.value)
+    last = (Part("array", size),) if size == k.axes[-1].extent.value else (
+        Part("seq"), Part("array", size))  # fmt: skip
+    return [Schedule(), Schedule((*((Part("seq"),) for _ in k.axes[:-1]), last))]
 
 
 def offers(value: Node) -> list[tuple[tuple[Rule, ...], Node]]:
@@ -142,8 +163,21 @@ def offers(value: Node) -> list[tuple[tuple[Rule, ...], Node]]:
     return forms[1:]
 
 
+def _nodes(value: Node) -> int:
+    return sum(1 for _ in walk(value))
+
+
+def _array_size(extent: int) -> int:
+    """How many elements of an axis to keep: all, or a divisor that fits."""
+    if extent <= LARGEST_ARRAY:
+        return extent
+    return next(n for n in range(128, 0, -1) if extent % n == 0)
+
+
 def _may_keep(a: Node) -> bool:
-    return a.extent.op == "const" and 1 < a.extent.value <= LARGEST_ARRAY
+    return a.extent.op == "const" and a.extent.value > 1 and _array_size(a.extent.value) >= 8 or (
+        a.extent.op == "const" and 1 < a.extent.value <= LARGEST_ARRAY
+    )
 
 
 def _plain(d: Def) -> Node:

@@ -85,14 +85,15 @@ class Evaluator:
     def _load(self, n: Node) -> Array:
         buffer = self.buffers[n.name]
         guard = self(n.guard)
+        inside = all(len(p) for p in self.positions.values())  # else nothing is read
         index = []
         for i, size in zip(n.index, buffer.shape, strict=True):
             at = self(i)
-            if np.any(((at < 0) | (at >= size)) & guard):
+            if inside and np.any(((at < 0) | (at >= size)) & guard):
                 raise IrError(f"{n} reads outside 0..{size}")
             index.append(np.where(guard, np.clip(at, 0, max(size - 1, 0)), 0))
         if not index:
-            return buffer.reshape((1,) * len(self.order))
+            return np.where(guard, buffer, 0).astype(buffer.dtype)
         if buffer.size == 0:
             shape = np.broadcast_shapes(guard.shape, *(i.shape for i in index))
             return np.zeros(shape, n.dtype.numpy)
@@ -108,7 +109,7 @@ class Evaluator:
         body = inner(n.body)
         rank = len(self.order)
         full = body.shape[:rank] + tuple(len(positions[a]) for a in n.axes)
-        body = np.broadcast_to(body, full).reshape(*body.shape[:rank], -1)
+        body = np.broadcast_to(body, full).reshape(*full[:rank], int(np.prod(full[rank:])))
         return reduce(n.monoid, body, n.body.dtype)
 
     def _twisted(self, n: Node, whole: Mapping[Node, Array]) -> Array:

@@ -78,7 +78,7 @@ class Accumulator:
     name: str
     arrays: tuple[Node, ...]
     body: Node
-    position: Node  # along the folded axis, for argmax
+    position: Node  # in the folded axes, row-major, for argmax
 
     def var(self, scope: frozenset[Node], suffix: str = "", dtype: DType | None = None) -> Node:
         """The state, as it is anywhere in scope."""
@@ -355,8 +355,11 @@ class _Nest:
         if staged:
             bodies = staged.bodies
             c.out += staged.declarations
+        position: Node = const(0)
+        for place, a in zip(places, group[0].axes, strict=True):
+            position = position * a.extent + place
         for f, body in zip(group, bodies, strict=True):
-            acc = Accumulator(f, self.name("a"), keeps[f], body, places[0])
+            acc = Accumulator(f, self.name("a"), keeps[f], body, position)
             accs.append(acc)
             c.out += self.declare(acc)
         c.blocked |= frozenset(group)
@@ -386,7 +389,7 @@ class _Nest:
             if extent is ONE:
                 places.append(const(0))
                 continue
-            a = axis(self.name("k"), extent)
+            a = axis(self.name("j"), extent)
             if coop is not None and len(places) == wide:
                 outer = axis(f"{a.name}o", (extent + (self.schedule.threads - 1)) // self.schedule.threads)
                 loops.append(outer)
@@ -428,7 +431,7 @@ class _Nest:
             body = tuple(inner.out)
             c.out += body if guard is TRUE else [If(self.value(guard, c), body)]
             return
-        self.hoist(roots, c)
+        self.prepare(roots, c, (), True)
         inner = c.inside([loops[0]], uniform=False)
         if copies:
             inner.out += [Sync(), *copies, Sync()]
@@ -603,7 +606,7 @@ class _Nest:
                 continue
             left -= total
             name = self.name("r")
-            own = [axis(self.name("k"), a.extent, "array") for a in inner]
+            own = [axis(self.name("j"), a.extent, "array") for a in inner]
             read = substitute(n, dict(zip(inner, own, strict=True)))
             body: tuple[Stmt, ...] = (Assign(name, tuple(own), self.value(read, c)),)
             for a in reversed(own):

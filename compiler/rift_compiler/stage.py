@@ -114,7 +114,7 @@ def _copy(
         lane = lane * a.extent + a
         count *= a.extent.value
     total = _elements(box.sizes)
-    step = axis(name("k"), -(-total // count))
+    step = axis(name("j"), -(-total // count))
     at = step * count + lane
     place: list[Node] = []
     rest = at

@@ -25,6 +25,7 @@ from functools import lru_cache, reduce
 
 import sympy  # type: ignore[import-untyped, unused-ignore]
 
+from rift.errors import WrongUsage
 from rift_compiler.algebra import laws
 from rift_compiler.algebra.arithmetic import Arithmetic, State
 from rift_compiler.algebra.lambdas import parse
@@ -106,7 +107,10 @@ def derive(
         back = {symbol: part for part, symbol in parts.items()}
         return Refusal(found.reason, tuple(e.subs({**back, c: centre}) for e in found.companions))
     expr, how = found
-    joint, proof = _proved(_renamed(asked), expr, base, monoid)
+    try:
+        joint, proof = _proved(_renamed(asked), expr, base, monoid)
+    except WrongUsage as error:  # a function that `lambdas` does not have
+        return Refusal(f"{text(expr)} was found, but cannot be checked: {error}")
     if isinstance(proof, laws.Broken):
         return Refusal(f"{text(expr)} was found, but breaks {proof.law}: {proof.detail}")
     return Action(expr, how, proof, joint, guard=not laws.joins_empty(joint))

@@ -89,7 +89,12 @@ class Exact(Arithmetic):
     def number(self, value: Fraction) -> Value:
         return value
 
+    def operand(self, value: Value) -> Value:
+        # The one finite float there can be: a fraction over infinity.
+        return Fraction(0) if isinstance(value, float) and value == 0 else value
+
     def result(self, value: Value) -> Value:
+        value = self.operand(value)
         if value != value:
             raise Undefined("nan")
         if isinstance(value, Fraction) and value.numerator.bit_length() > MOST_BITS:
@@ -110,6 +115,7 @@ class High(Exact):
     """mpmath numbers, of as many digits as `mpmath.workdps` says around the call."""
 
     infinity = mpmath.inf
+    operand = Arithmetic.operand
 
     def number(self, value: Fraction) -> Value:
         return mpmath.mpf(value.numerator) / value.denominator

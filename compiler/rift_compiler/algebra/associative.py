@@ -23,7 +23,7 @@ from rift_compiler.algebra.combines import Candidate, Loop, candidates, run_on_s
 from rift_compiler.algebra.counterexample import Counterexample, moves, search
 from rift_compiler.algebra.lambdas import Lambda, parse
 from rift_compiler.algebra.monoids import constant
-from rift_compiler.algebra.symbols import state_text
+from rift_compiler.algebra.symbols import CANNOT, state_text
 
 COLUMNS = 80
 INFERRED = " (inferred)"
@@ -53,18 +53,17 @@ class Yes:
 
     def text(self) -> str:
         """Return lines of at most 80 columns."""
-        fields = {
-            "combine": [self.combine],
-            "identity": [self.identity + INFERRED * self.inferred],
-            "lift": [self.lift],
-            "added": list(self.extra),
-            "how": [self.how],
-            **{proof.law: [f"{proof.method}, {proof.detail}"] for proof in self.proofs},
-            "note": ["two empty parts have no combine: skip what is empty"] * self.guard,
-        }
-        if self.alone is None:
-            return _page(self._head(), fields, [])
-        return _page(self._head(), fields, ["this state alone:", *self.alone.lines()])
+        fields = [
+            ("combine", self.combine),
+            ("identity", self.identity + INFERRED * self.inferred),
+            ("lift", self.lift),
+            *(("added", what) for what in self.extra),
+            ("how", self.how),
+            *(("law", f"{p.law}: {p.method}, {p.detail}") for p in self.proofs),
+            *[("note", "two empty parts have no combine: skip what is empty")] * self.guard,
+        ]
+        lines = [] if self.alone is None else ["this state alone:", *self.alone.lines()]
+        return _page(self._head(), fields, lines)
 
     def _head(self) -> str:
         if not self.extra:
@@ -94,7 +93,7 @@ class No:
         """Return lines of at most 80 columns."""
         head = "no: two partial results of this state do not determine the whole"
         init = self.init + INFERRED * self.inferred
-        return _page(head, {"init": [init]}, self.counterexample.lines())
+        return _page(head, [("init", init)], self.counterexample.lines())
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as plain data."""
@@ -109,7 +108,7 @@ class Unknown:
 
     def text(self) -> str:
         """Return lines of at most 80 columns."""
-        return _page("unknown", {"tried": [self.reason]}, [])
+        return _page("unknown", [("tried", self.reason)], [])
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as plain data."""
@@ -119,8 +118,8 @@ class Unknown:
 Answer = Yes | No | Unknown
 
 
-def _page(head: str, fields: dict[str, list[str]], lines: list[str]) -> str:
-    labelled = [(f"  {name:<13} ", value) for name, values in fields.items() for value in values]
+def _page(head: str, fields: list[tuple[str, str]], lines: list[str]) -> str:
+    labelled = [(f"  {name:<9}", value) for name, value in fields]
     page = [head]
     for label, value in [*labelled, *(("  ", line) for line in lines)]:
         page += textwrap.wrap(
@@ -145,21 +144,21 @@ def is_associative(source: str, init: str | None = None) -> Answer:
     starts = [init] if init is not None else _inits(step)
     for start in starts:
         _check_init(step, start)
-    broken: list[str] = []
+    broken: dict[str, None] = {}  # a set that keeps its order
     for start in starts:
         for candidate in _candidates(step, start):
             proofs = _checked(step, start, candidate, broken)
             if proofs is not None:
                 return _yes(step, start, candidate, proofs, init is None)
     looked = 0
-    for start in starts:
+    for start in starts[:2]:
         found, lists = search(step, start)
         if found is not None:
             return No(start, init is None, found)
         looked = max(looked, lists)
-    tried = "".join(f" {reason}." for reason in broken[:3])
+    tried = "".join(f" {reason}." for reason in list(broken)[:2])
     return Unknown(
-        f"{WAYS}.{tried} No counterexample in {looked} lists from {' or '.join(starts)}."
+        f"{WAYS}.{tried} No counterexample in {looked} lists from {' or '.join(starts[:2])}."
     )
 
 
@@ -210,7 +209,7 @@ def _inits(step: Lambda) -> list[str]:
     width = len(step.body)
     zeros = (0,) * width
     inits = [zeros, (1, *zeros[1:])]
-    with suppress(ArithmeticError, TypeError):  # where sympy has no expression for the step
+    with suppress(*CANNOT):
         loop = run_on_symbols(step, state_text(zeros, step.scalar))
         inits.insert(0, tuple(_neutral(loop, i) for i in range(width)))
     inits += [(v,) for v in (-sympy.oo, sympy.oo, 2) if step.scalar]
@@ -232,12 +231,12 @@ def _neutral(loop: Loop, i: int) -> sympy.Expr:
 def _candidates(step: Lambda, init: str) -> Iterator[Candidate]:
     try:
         yield from candidates(run_on_symbols(step, init))
-    except (ArithmeticError, TypeError):  # sympy has no expression for it: nothing to offer
+    except (*CANNOT, WrongUsage):
         return
 
 
 def _checked(
-    step: Lambda, init: str, candidate: Candidate, broken: list[str]
+    step: Lambda, init: str, candidate: Candidate, broken: dict[str, None]
 ) -> tuple[laws.Proof, ...] | None:
     """The proofs of every law, or None, with what broke added to broken."""
     monoid = candidate.monoid
@@ -250,7 +249,7 @@ def _checked(
     ):
         proof = check(law)
         if isinstance(proof, laws.Broken):
-            broken.append(f"{monoid.combine} breaks {proof.law}: {proof.detail}")
+            broken[f"{monoid.combine} breaks {proof.law}: {proof.detail}"] = None
             return None
         proofs.append(proof)
     return tuple(proofs)

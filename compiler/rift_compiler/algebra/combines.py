@@ -21,10 +21,10 @@ from sympy.polys.matrices import DomainMatrix  # type: ignore[import-untyped, un
 
 from rift_compiler.algebra.action import ACC, COUNT, NEW, OLD, Refusal, derive
 from rift_compiler.algebra.arithmetic import EXACT, State
-from rift_compiler.algebra.lambdas import Lambda
+from rift_compiler.algebra.lambdas import Lambda, parse
 from rift_compiler.algebra.monoids import Monoid, constant
 from rift_compiler.algebra.semirings import SEMIRINGS, Semiring, remembered
-from rift_compiler.algebra.symbols import KEEP, Expr, components, state_text, vanishes
+from rift_compiler.algebra.symbols import KEEP, Expr, components, state_text, text, vanishes
 
 MOST_MONOMIALS = 80
 MOST_KEPT = 16  # further components
@@ -35,7 +35,6 @@ class Loop:
     """A step on symbols: after[i] is component i once x is in; start is the state before any."""
 
     step: Lambda
-    init: str
     s: State
     x: State
     after: State
@@ -83,15 +82,18 @@ A, B = components("a", 64), components("b", 64)
 
 
 def run_on_symbols(step: Lambda, init: str) -> Loop:
-    """Return the loop's expressions. Raises ArithmeticError or TypeError where sympy has none."""
+    """Return the loop's expressions. Raises one of symbols.CANNOT where sympy has none."""
     s = components("s", len(step.body))
     x = components("x", max(1, step.widths[1]), scalar=not step.widths[1])
     after = tuple(map(sympy.sympify, step(KEEP, s, x)))
-    return Loop(step, init, s, x, after, tuple(map(sympy.sympify, constant(init, "init")(KEEP))))
+    return Loop(step, s, x, after, tuple(map(sympy.sympify, constant(init, "init")(KEEP))))
 
 
 def candidates(loop: Loop) -> Iterator[Candidate]:
-    """Yield what to check, the simplest first."""
+    """Yield what to check, the simplest first.
+
+    Raises WrongUsage or one of symbols.CANNOT where sympy's expression is none of our language.
+    """
     alone = _alone(loop)
     if len(alone.parts) == len(loop.s):
         yield _candidate(loop, alone)
@@ -118,6 +120,7 @@ def _candidate(loop: Loop, found: Found) -> Candidate:
         f"lambda x: {state_text(lifted, scalar)}",
         f"lambda a, b: {state_text(tuple(parts), scalar)}",
     )
+    parse(monoid.lift, 1), parse(monoid.combine, 2)  # sympy may have put in what cannot be read
     return Candidate(monoid, "; ".join(found.how), tuple(e.what for e in found.extra))
 
 
@@ -184,7 +187,10 @@ def _twisted(loop: Loop, i: int, found: dict[int, Expr]) -> Part:
         moved.expr.subs({ACC: side[i], OLD: side[c], NEW: found[c]}, simultaneous=True)
         for side in (A, B)
     )
-    return a + b, f"a sum that moves as {moved.expr} when {_name(loop, c)} goes from old to new"
+    return (
+        a + b,
+        f"a sum that moves as {text(moved.expr)} when {_name(loop, c)} goes from old to new",
+    )
 
 
 def _chosen(loop: Loop, i: int, found: dict[int, Expr]) -> Part:
@@ -272,7 +278,7 @@ def _sums(loop: Loop, block: list[int], powers: list[tuple[int, ...]]) -> list[E
     rows: list[list[Expr]] = []
     for _ in range(4 * len(powers)):
         x, before = numbers(len(loop.x)), [numbers(len(loop.s)) for _ in range(2)]
-        with suppress(ArithmeticError):
+        with suppress(ArithmeticError, ValueError):  # no value, or an infinity
             one, other = (growth(state, x) for state in before)
             rows.append(
                 [sympy.QQ(*(p - q).as_integer_ratio()) for p, q in zip(one, other, strict=True)]

@@ -21,8 +21,7 @@ from rift_compiler.algebra.lambdas import Lambda
 from rift_compiler.algebra.monoids import constant
 
 MOST_LISTS = 400
-MOST_PREFIXES = 20
-MOST_TRIES = 3000
+MOST_PREFIXES = 7
 NUMBERS = [Fraction(n) for n in (0, 1, 2, -1, 3)] + [Fraction(1, 2), Fraction(-2)]
 
 List = tuple[State, ...]
@@ -69,38 +68,49 @@ def search(step: Lambda, init: str) -> tuple[Counterexample | None, int]:
         alike = defaultdict(list)
         for run in runs:
             alike[tuple(map(_key, run.states[-1]))].append(run)
-        pairs = [(group[0], other) for group in alike.values() for other in group[1:]]
-        pairs.sort(key=lambda pair: len(pair[0].elements + (pair[1].elements or (None,) * 4)))
-        prefixes = [run.elements for run in runs if 0 < len(run.elements) <= 2][:MOST_PREFIXES]
-        for prefix, pair in islice(product(prefixes, pairs), MOST_TRIES):
-            after = _apart(step, init, [prefix + run.elements for run in pair])
-            if after is not None and _still_alike(step, init, pair):
-                return Counterexample(pair, after), len(runs)
+        prefixes = [run for run in runs if run.elements][:MOST_PREFIXES]
+        for prefix, group in product(prefixes, alike.values()):
+            found = _told_apart(step, init, prefix, group)
+            if found is not None:
+                return found, len(runs)
     return None, len(runs)
 
 
-def _apart(step: Lambda, init: str, lists: list[List]) -> tuple[Run, Run] | None:
-    one, other = (_run(step, init, elements) for elements in lists)
-    if one is None or other is None or same(one.states[-1], other.states[-1]):
-        return None
-    return one, other
+def _told_apart(step: Lambda, init: str, prefix: Run, group: list[Run]) -> Counterexample | None:
+    """By prefix, of a group of runs that end alike, the first and another."""
+    first, *others = group
+    one = _run(step, first.elements, prefix)
+    for run in others if one is not None else ():
+        other = _run(step, run.elements, prefix)
+        if one is None or other is None or same(one.states[-1], other.states[-1]):
+            continue
+        if _alike(step, init, (first, run)):
+            return Counterexample((first, run), (one, other))
+    return None
 
 
-def _still_alike(step: Lambda, init: str, pair: tuple[Run, Run]) -> bool:
+def _alike(step: Lambda, init: str, pair: tuple[Run, Run]) -> bool:
     """Not only to the digits that grouped them."""
     with mpmath.workdps(MANY_DIGITS):
-        return _apart(step, init, [run.elements for run in pair]) is None
+        one, other = (_run(step, run.elements, _start(step, init)) for run in pair)
+        return one is not None and other is not None and same(one.states[-1], other.states[-1])
 
 
 def moves(step: Lambda, init: str) -> bool:
-    """Whether the loop reaches several states from init (of truths, both)."""
-    states = {tuple(map(_key, run.states[-1])) for run in _runs(step, init)}
-    truths = all(isinstance(value, bool) for state in states for value in state)
-    return len(states) > (1 if truths else 2)
+    """Whether the loop reaches several finite states from init (of truths, both)."""
+    states = {tuple(map(_key, run.states[-1])) for run in _runs(step, init) if run.elements}
+    values = [value for state in states for value in state]
+    if any(str(value).lstrip("+-") == "inf" for value in values):
+        return False
+    return len(states) > (1 if all(isinstance(value, bool) for value in values) else 2)
 
 
 def _key(value: Value) -> Value:
     return mpmath.nstr(value, DIGITS - 10) if isinstance(value, mpmath.mpf) else value
+
+
+def _start(step: Lambda, init: str) -> Run:
+    return Run((), (constant(init)(EXACT if step.rational else HIGH),))
 
 
 def _runs(step: Lambda, init: str) -> Iterator[Run]:
@@ -109,19 +119,20 @@ def _runs(step: Lambda, init: str) -> Iterator[Run]:
     numbers = NUMBERS[: {1: 7, 2: 4}.get(width, 2)]
     elements = list(islice(product(numbers, repeat=width), MOST_LISTS))
     lists = (ls for length in range(4) for ls in product(elements, repeat=length))
+    start = _start(step, init)
     for one in islice(lists, MOST_LISTS):
-        run = _run(step, init, one)
+        run = _run(step, one, start)
         if run is not None:
             yield run
 
 
-def _run(step: Lambda, init: str, elements: List) -> Run | None:
+def _run(step: Lambda, elements: List, after: Run) -> Run | None:
+    """The run of after that goes on with elements; None where it has no value."""
     arithmetic = EXACT if step.rational else HIGH
+    states = list(after.states)
     try:
-        states = [constant(init)(arithmetic)]
         for element in elements:
-            x = tuple(map(arithmetic.number, element))
-            states.append(step(arithmetic, states[-1], x))
+            states.append(step(arithmetic, states[-1], tuple(map(arithmetic.number, element))))
     except ArithmeticError:
         return None
-    return Run(elements, tuple(states))
+    return Run(after.elements + elements, tuple(states))

@@ -1,6 +1,6 @@
 """Checks of laws: on symbols where that succeeds, and always on random numbers.
 
-A law is an equation of two states in unknown states or elements. On symbols, every order of the
+A law is an equation of two states in any states or elements. On symbols, every order of the
 values it compares is a case of its own. On numbers, fractions are exact; where exp, log or sqrt
 occur, mpmath counts 50 digits, and 3000 before an equation is called broken.
 """
@@ -27,9 +27,9 @@ from rift_compiler.algebra.arithmetic import (
 )
 from rift_compiler.algebra.lambdas import Lambda, parse
 from rift_compiler.algebra.monoids import Monoid, constant
-from rift_compiler.algebra.symbols import Decide, Split, components, orders, vanishes
+from rift_compiler.algebra.symbols import CANNOT, Decide, Split, components, orders, vanishes
 
-Sides = Callable[..., tuple[State, State]]  # (arithmetic, *unknowns) -> left, right
+Sides = Callable[..., tuple[State, State]]  # (arithmetic, *variables) -> left, right
 Elements = list[State]  # of Fractions
 
 SAMPLES = 200
@@ -60,8 +60,8 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """An unknown of a law: symbols for it, and how a number system makes it of random elements."""
+class Variable:
+    """A state or element of a law: symbols for it, and how it is made of random elements."""
 
     symbols: State
     build: Callable[[Arithmetic, Elements], State]
@@ -75,7 +75,7 @@ class Law:
     """sides(arithmetic, *states) gives the two states that must be equal."""
 
     name: str
-    unknowns: tuple[Unknown, ...]
+    variables: tuple[Variable, ...]
     sides: Sides
     rational: bool  # fractions stay fractions
 
@@ -97,7 +97,7 @@ def sample(law: Law) -> Proof | Broken:
     done = 0
     for _ in range(MOST_TRIES):
         pool = rng.choice((POOL, POSITIVE))
-        inputs = [_elements(unknown, pool, rng) for unknown in law.unknowns]
+        inputs = [_elements(variable, pool, rng) for variable in law.variables]
         holds = _holds(law, arithmetic, inputs, DIGITS)
         if holds is False and not law.rational:
             holds = _holds(law, arithmetic, inputs, MANY_DIGITS)
@@ -115,17 +115,17 @@ def _holds(law: Law, arithmetic: Arithmetic, inputs: list[Elements], digits: int
     with mpmath.workdps(digits):
         try:
             states = [
-                unknown.build(arithmetic, [tuple(map(arithmetic.number, e)) for e in elements])
-                for unknown, elements in zip(law.unknowns, inputs, strict=True)
+                variable.build(arithmetic, [tuple(map(arithmetic.number, e)) for e in elements])
+                for variable, elements in zip(law.variables, inputs, strict=True)
             ]
             return same(*law.sides(arithmetic, *states))
         except ArithmeticError:
             return None
 
 
-def _elements(unknown: Unknown, pool: list[Fraction], rng: Random) -> Elements:
-    count = rng.randint(unknown.least, unknown.most)
-    return [tuple(rng.choices(pool, k=max(1, unknown.width))) for _ in range(count)]
+def _elements(variable: Variable, pool: list[Fraction], rng: Random) -> Elements:
+    count = rng.randint(variable.least, variable.most)
+    return [tuple(rng.choices(pool, k=max(1, variable.width))) for _ in range(count)]
 
 
 def _shown(elements: Elements) -> str:
@@ -139,7 +139,7 @@ def _cases(law: Law) -> int:
     Where an order can't be put into the symbols, its three signs are assumed in turn: the two
     sides must then be equal whether or not the assumption holds.
     """
-    first: tuple[State, ...] = tuple(u.symbols for u in law.unknowns)
+    first: tuple[State, ...] = tuple(v.symbols for v in law.variables)
     pending: list[tuple[tuple[State, ...], dict[sympy.Expr, int]]] = [(first, {})]
     shown = 0
     while pending and shown + len(pending) <= MOST_CASES:
@@ -151,7 +151,7 @@ def _cases(law: Law) -> int:
             new = [(_put(states, *put), assumed) for put in orders(value)]
             pending += new or [(states, {**assumed, value: sign}) for sign in (-1, 0, 1)]
             continue
-        except (ArithmeticError, TypeError):  # no value, or nothing that sympy can do
+        except CANNOT:
             return 0
         if len(left) != len(right) or not all(map(_equal, left, right)):
             return 0
@@ -169,19 +169,19 @@ def _put(states: tuple[State, ...], symbol: sympy.Symbol, value: sympy.Expr) -> 
     return tuple(tuple(sympy.sympify(v).subs(symbol, value) for v in s) for s in states)
 
 
-def _state(monoid: Monoid, name: str, least: int = 0) -> Unknown:
+def _state(monoid: Monoid, name: str) -> Variable:
     """A state: on numbers the fold of random elements, so that it is one that can occur."""
     width = len(monoid.state)
     symbols = tuple(
         sympy.Symbol(f"{name}[{i}]", positive=True) if part == "count" else symbol
         for i, (part, symbol) in enumerate(zip(monoid.state, components(name, width), strict=True))
     )
-    return Unknown(symbols, monoid.fold, parse(monoid.lift, 1).widths[0], least)
+    return Variable(symbols, monoid.fold, parse(monoid.lift, 1).widths[0])
 
 
-def one_element(name: str, width: int) -> Unknown:
-    """An element, as an unknown."""
-    return Unknown(components(name, max(1, width)), lambda _, elements: elements[0], width, 1, 1)
+def one_element(name: str, width: int) -> Variable:
+    """An element, as a variable."""
+    return Variable(components(name, max(1, width)), lambda _, elements: elements[0], width, 1, 1)
 
 
 def _rational(*lambdas: Lambda) -> bool:
@@ -200,15 +200,14 @@ def associativity(monoid: Monoid) -> Law:
 
 
 def identity(monoid: Monoid) -> Law:
-    """e a = a = a e, for states of one element or more."""
+    """e a = a = a e, where they have a value: for two empty parts see joins_empty."""
     join = parse(monoid.combine, 2)
 
     def sides(n: Arithmetic, a: State) -> tuple[State, State]:
         empty = monoid.empty(n)
         return (*join(n, empty, a), *join(n, a, empty)), (*a, *a)
 
-    unknowns = (_state(monoid, "a", least=1),)
-    return Law("identity", unknowns, sides, _rational(join, parse(monoid.lift, 1)))
+    return Law("identity", (_state(monoid, "a"),), sides, _rational(join, parse(monoid.lift, 1)))
 
 
 def joins_empty(monoid: Monoid) -> bool:
@@ -233,8 +232,8 @@ def one_more(step: Lambda, monoid: Monoid) -> Law:
         width = len(step.body)
         return step(n, s[:width], x), join(n, s, lift(n, x))[:width]
 
-    unknowns = (_state(monoid, "s"), one_element("x", step.widths[1]))
-    return Law("step", unknowns, sides, _rational(join, step))
+    variables = (_state(monoid, "s"), one_element("x", step.widths[1]))
+    return Law("step", variables, sides, _rational(join, step))
 
 
 def homomorphism(step: Lambda, init: str, monoid: Monoid) -> Law:
@@ -252,6 +251,6 @@ def homomorphism(step: Lambda, init: str, monoid: Monoid) -> Law:
         return loop(n, [*xs, *ys]), joined[:width]
 
     lists = tuple(
-        Unknown((), lambda _, elements: tuple(elements), step.widths[1], 1) for _ in range(2)
+        Variable((), lambda _, elements: tuple(elements), step.widths[1], 1) for _ in range(2)
     )
     return Law("homomorphism", lists, sides, _rational(join, step))

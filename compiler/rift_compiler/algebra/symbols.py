@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from functools import reduce
 from typing import TypeAlias
 
 import sympy  # type: ignore[import-untyped, unused-ignore]
@@ -23,6 +22,7 @@ from rift_compiler.algebra.arithmetic import Arithmetic, Compare, Undefined, Val
 
 Expr: TypeAlias = sympy.Expr
 LARGEST_TO_SIMPLIFY = 250  # operations; sympy has no time limit of its own
+CANNOT = (ArithmeticError, TypeError, ValueError)  # raised where sympy has no expression
 _TRUTHS = (bool, BooleanAtom, BooleanFunction, sympy.core.relational.Relational)
 _RELATIONS = {
     operator.lt: sympy.Lt,
@@ -49,7 +49,7 @@ class Keep(Arithmetic):
         return sympy.Piecewise((1, value), (0, True)) if isinstance(value, _TRUTHS) else value
 
     def result(self, value: Value) -> Value:
-        if sympy.sympify(value).has(sympy.nan, sympy.zoo):
+        if sympy.sympify(value).has(sympy.nan, sympy.zoo, sympy.I):
             raise Undefined(str(value))
         return value
 
@@ -186,6 +186,10 @@ class _Text(StrPrinter):  # type: ignore[misc, unused-ignore]
             other = f"({self._print(value)} if {self._print(test)} else {other})"
         return str(other)
 
+    def _print_ITE(self, expr: Expr) -> str:
+        test, then, other = map(self._print, expr.args)
+        return f"({then} if {test} else {other})"
+
     def _infix(self, word: str, expr: Expr) -> str:
         return f"({f' {word} '.join(self._print(a) for a in expr.args)})"
 
@@ -217,8 +221,3 @@ def components(name: str, width: int, scalar: bool = False) -> tuple[sympy.Symbo
     """Real symbols that print as name[0], name[1], ..., or of a scalar as name."""
     names = [name] if scalar else [f"{name}[{i}]" for i in range(width)]
     return tuple(sympy.Symbol(n, real=True) for n in names)
-
-
-def extreme(kind: Callable[..., Expr], parts: list[Expr]) -> Expr:
-    """The max or min of parts, one or more."""
-    return reduce(kind, parts)

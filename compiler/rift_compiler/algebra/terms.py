@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 from rift.errors import WrongUsage
@@ -97,7 +97,12 @@ Of = Callable[[ast.AST], Value]
 
 def _constant(node: ast.Constant, of: Of, n: Arithmetic) -> Value:
     value: Any = node.value
-    return value if isinstance(value, bool) else n.number(Fraction(str(value)))  # 0.1: a tenth
+    return value if isinstance(value, bool) else n.number(_exact(str(value)))
+
+
+@lru_cache(maxsize=512)
+def _exact(text: str) -> Fraction:
+    return Fraction(text)  # 0.1 is a tenth
 
 
 def _item(node: ast.Subscript, of: Of, n: Arithmetic) -> Value:

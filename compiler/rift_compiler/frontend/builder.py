@@ -13,12 +13,16 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 from torch._prims_common import elementwise_dtypes
 
-from rift_compiler.dtypes import BY_TORCH, DType
+from rift_compiler.dtypes import BY_TORCH, DType, f64
 from rift_compiler.errors import Unsupported
 from rift_compiler.expr import TRUE, Node, apply, cast, const, dim, fold, fresh_axis, load
 from rift_compiler.tensor_ir import Buffer, Def, axes_of
 
 Scalar = int | float | bool
+# sympy's name for an operation on real numbers -> ours
+_REAL = {"Add": "add", "Mul": "mul", "FloatTrueDiv": "div", "IntTrueDiv": "div", "FloatPow": "pow"}
+_REAL |= {"Pow": "pow", "OpaqueUnaryFn_sqrt": "sqrt", "OpaqueUnaryFn_exp": "exp"}
+_REAL |= {"OpaqueUnaryFn_log": "log", "Max": "max", "Min": "min"}
 
 
 def dtype_of(t: torch.dtype) -> DType:
@@ -100,6 +104,19 @@ class Builder:
             return out
         raise Unsupported(f"size {e}", self.source)
 
+    def _real(self, e: Any) -> Node:
+        """A number made of sizes as an f64 expression, such as 1/sqrt(n)."""
+        if e.is_number:
+            return const(float(e), f64)
+        name = type(e).__name__
+        if e.is_integer or name == "ToFloat":
+            return cast(self._sympy(e.args[0] if name == "ToFloat" else e), f64)
+        args = [self._real(a) for a in e.args]
+        op = _REAL.get(name)
+        if op is None:
+            raise Unsupported(f"the number {e}, made of sizes by {name}", self.source)
+        return functools.reduce(lambda x, y: apply(op, x, y), args) if args[1:] else apply(op, *args)
+
     def shape(self, which: int = 0) -> tuple[Node, ...]:
         """The shape of the op's result."""
         return tuple(self.size(s) for s in self.results[which].shape)
@@ -143,9 +160,11 @@ class Builder:
         exact = kind is Kind.ALWAYS_BOOL  # comparisons round scalars too, arithmetic does not
 
         def operand(a: Tensor | Scalar, axes: Sequence[Node]) -> Node:
-            x = a.broadcast(axes) if isinstance(a, Tensor) else self.scalar(a, opmath)
             rounds = exact or (isinstance(a, Tensor) and a.rank > 0)
-            return cast(cast(x, narrow) if rounds and not narrow.computes else x, opmath)
+            first = narrow if rounds and not narrow.computes else opmath
+            if isinstance(a, Tensor):
+                return cast(cast(a.broadcast(axes), first), opmath)
+            return cast(self.fill(a, first) if first is not opmath else self.scalar(a, opmath), opmath)
 
         return self.result(
             lambda *axes: cast(fn(*(operand(a, axes) for a in args)), self.dtype())
@@ -155,9 +174,13 @@ class Builder:
         """A number as a constant, or a size as a value, of a type that computes."""
         if isinstance(a, torch.SymInt):
             return cast(self.size(a), dtype)
+        if isinstance(a, torch.SymFloat):
+            return cast(self._real(a.node.expr), dtype)
         if not isinstance(a, Scalar):
             raise self.refuse(f"the number {a} of type {type(a).__name__}")
         if dtype.is_int:
+            if a != int(a):
+                raise self.refuse(f"the number {a}, which is no {dtype}")
             low, high = np.iinfo(dtype.numpy).min, np.iinfo(dtype.numpy).max
             a = int(a) + high + 1 if dtype.kind == "u" and -high <= a < 0 else int(a)
             if not low <= a <= high:

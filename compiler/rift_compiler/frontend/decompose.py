@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from rift_compiler.errors import Unsupported
+
 aten = torch.ops.aten
 
 
@@ -24,17 +26,14 @@ def attention(
     """scaled_dot_product_attention as its documentation defines it; rows with nothing to attend
     to give 0, as torch's fused kernels do."""
     if dropout_p:
-        from rift_compiler.errors import Unsupported
-
-        raise Unsupported(f"scaled_dot_product_attention with dropout_p={dropout_p}")
+        raise Unsupported(f"aten.scaled_dot_product_attention dropout_p={dropout_p}")
+    if not query.is_floating_point():
+        raise Unsupported(f"aten.scaled_dot_product_attention of {query.dtype}: torch has none")
     if enable_gqa:
-        groups = query.size(-3) // key.size(-3)
-        key = key.repeat_interleave(groups, -3)
-        value = value.repeat_interleave(groups, -3)
+        key, value = (t.repeat_interleave(query.size(-3) // t.size(-3), -3) for t in (key, value))
     wide = torch.float32 if query.dtype in (torch.float16, torch.bfloat16) else query.dtype
     factor = query.size(-1) ** -0.5 if scale is None else scale
     scores = torch.matmul(query.to(wide), key.to(wide).transpose(-2, -1)) * factor
-    masked = attn_mask is not None or is_causal
     if is_causal:
         rows = torch.arange(query.size(-2), device=query.device).unsqueeze(-1)
         columns = torch.arange(key.size(-2), device=query.device)
@@ -47,7 +46,7 @@ def attention(
     weights = torch.exp(scores - top)
     total = weights.sum(-1, keepdim=True)
     out = torch.matmul(weights, value.to(wide)) / total
-    if masked:
+    if attn_mask is not None:  # under is_causal alone every row has something to attend to
         out = torch.where(top == float("-inf"), 0.0, out)
     return out.to(query.dtype)
 

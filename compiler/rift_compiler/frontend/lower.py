@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from rift_compiler.expr import const
 from rift_compiler.frontend.builder import Builder, Tensor, dtype_of
 from rift_compiler.frontend.registry import LOWERINGS
 from rift_compiler.frontend.trace import TorchProgram, source_of
-from rift_compiler.tensor_ir import Buffer, Dim, TensorProgram, verify
+from rift_compiler.tensor_ir import Buffer, Def, Dim, TensorProgram, loads, verify
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,19 @@ def lower(p: TorchProgram) -> Lowered:
             raise Unsupported(f"a model that changes {spec.target or spec.arg} ({spec.kind.name})")
     outputs, names = _outputs(builder, outputs, {b.name for b in inputs})
     dims = tuple(Dim(name, low, high) for name, (low, high) in p.dims.items())
-    program = TensorProgram(dims, tuple(inputs), tuple(builder.defs), tuple(names))
+    program = TensorProgram(dims, tuple(inputs), _live(builder.defs, names), tuple(names))
     return Lowered(verify(program), bound, tuple(users), tuple(fixed), outputs)
+
+
+def _live(defs: Sequence[Def], outputs: Sequence[str]) -> tuple[Def, ...]:
+    """The definitions that outputs need, such as not the indices of a pooling nobody asks for."""
+    needed = set(outputs)
+    live: list[Def] = []
+    for d in reversed(defs):
+        if d.buffer.name in needed:
+            live.append(d)
+            needed |= {n.name for n in loads(d.value)}
+    return tuple(reversed(live))
 
 
 def _inputs(p: TorchProgram, builder: Builder, values: dict[str, Any]) -> Any:
@@ -93,7 +104,10 @@ def _call(builder: Builder, node: torch.fx.Node, values: Mapping[str, Any]) -> A
         return _arithmetic(builder, node, values)
     lowering = LOWERINGS.get(name)
     if lowering is None:
-        raise Unsupported(f"{name}", source_of(node))
+        reasons = [why for tag, why in _REASONS.items() if tag in getattr(target, "tags", ())]
+        whole = str(node.meta.get("original_aten") or name)  # what torch took apart, if it did
+        what = name if whole == name else f"{whole} (its {name})"
+        raise Unsupported(": ".join([what, *reasons]), source_of(node))
     schema = target._schema  # type: ignore[union-attr]
     given = dict(zip((a.name for a in schema.arguments), node.args, strict=False)) | node.kwargs
     bound = {
@@ -113,6 +127,11 @@ def _call(builder: Builder, node: torch.fx.Node, values: Mapping[str, Any]) -> A
     return lowering(builder, **bound)
 
 
+_REASONS = {
+    torch.Tag.data_dependent_output: "a Python number made of a tensor's data",
+    torch.Tag.dynamic_output_shape: "the size of its result depends on the data",
+    torch.Tag.nondeterministic_seeded: "random numbers",
+}
 _SIZE_ARITHMETIC: set[Any] = {
     *(torch.sym_max, torch.sym_min, torch.sym_not, torch.sym_ite, torch.sym_float, torch.sym_int),
     torch.ops.aten.sym_size.int,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._decomp import decomposition_table
 from torch.export import Dim, ExportedProgram
 from torch.fx.traceback import annotate_fn
+from torch.utils import _pytree as pytree
 
 from rift_compiler.errors import Unsupported
-from rift_compiler.frontend.registry import LOWERINGS
+from rift_compiler.frontend.composites import few_overrides, table
+from rift_compiler.frontend.refusal import model_line, quiet, refusal
 
 Dynamic = Mapping[str, Mapping[int, str]] | None  # input name -> {dimension: dim name}
 
@@ -71,31 +71,24 @@ def trace(
     dynamic names sizes that may change: {"x": {1: "seq"}}. Raises Unsupported for what torch.export
     cannot follow: data-dependent control flow, graph breaks, inputs that are no tensors or numbers.
     """
-    from rift_compiler.frontend import decompose, ops  # noqa: F401  fills LOWERINGS
+    from rift_compiler.frontend import ops  # noqa: F401  fills LOWERINGS
 
     module = target if isinstance(target, torch.nn.Module) else Expression(target)
     shapes = _dynamic_shapes(target, inputs, dynamic)
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), quiet(), few_overrides(), warnings.catch_warnings():
             # torch's own: export copies its treespecs with deepcopy, which asks isinstance
             warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
             exported = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
-            exported = exported.run_decompositions(_table(decompose.DECOMPOSITIONS))
+            exported = exported.run_decompositions(table())
     except Unsupported:
         raise
     except Exception as error:
-        if _raised_by_model(target, inputs):
-            raise
-        raise Unsupported(_first_line(error), _model_line(error)) from error
+        failure = _own_failure(target, inputs)
+        if failure is not None:
+            raise failure from None
+        raise refusal(error) from error
     return _named(exported, shapes)
-
-
-def _table(ours: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
-    """torch's decompositions for everything that has no lowering of its own; ours come first."""
-    table: dict[Any, Any] = dict(torch.export.default_decompositions().items())
-    table |= {op: fn for op, fn in decomposition_table.items() if isinstance(op, torch._ops.OpOverload)}
-    table = {op: fn for op, fn in table.items() if str(op) not in LOWERINGS}
-    return table | dict(ours)
 
 
 def _dynamic_shapes(target: Any, inputs: Sequence[Any], dynamic: Dynamic) -> Any:
@@ -141,28 +134,15 @@ def _range(exported: ExportedProgram, symbol: Any) -> tuple[int, int | None]:
 
 def source_of(node: torch.fx.Node) -> str:
     """The model's own line that made a node: file:line, outside of torch where there is one."""
-    trace_text = node.meta.get("stack_trace") or ""
-    places = re.findall(r'File "([^"]+)", line (\d+)', trace_text)
-    own = [p for p in places if "/torch/" not in p[0]] or places
-    return f"{own[-1][0].rsplit('/', 1)[-1]}:{own[-1][1]}" if own else "?"
+    return model_line(node.meta.get("stack_trace") or "") or "?"
 
 
-def _raised_by_model(target: Callable[..., Any], inputs: Sequence[Any]) -> bool:
-    """Whether the model itself fails on these inputs: then its own error is the answer."""
+def _own_failure(target: Callable[..., Any], inputs: Sequence[Any]) -> Exception | None:
+    """The error of the model itself on these inputs, if it has one: then that is the answer."""
+    copies = pytree.tree_map_only(torch.Tensor, torch.clone, tuple(inputs))
     try:
         with torch.no_grad():
-            target(*inputs)
-    except Exception:
-        return True
-    return False
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__
-
-
-def _model_line(error: BaseException) -> str:
-    places = re.findall(r'File "([^"]+)", line (\d+)', str(error))
-    own = [p for p in places if "/torch/" not in p[0]]
-    return f"{own[-1][0].rsplit('/', 1)[-1]}:{own[-1][1]}" if own else ""
+            target(*copies)
+    except Exception as error:
+        return error
+    return None

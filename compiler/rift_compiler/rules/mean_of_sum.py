@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rift_compiler.expr import Node, cast, const, fold, open_fold, rewrite, walk
+from rift_compiler.index import positive
 from rift_compiler.rules.rule import Rule
 
 
@@ -18,7 +19,7 @@ def _one(n: Node) -> Node | None:
     size: Node = const(1)
     for a in total.axes:
         size = size * a.extent
-    if total.by is not None or count is not cast(size, n.dtype):
+    if total.by is not None or not positive(size) or count is not cast(size, n.dtype):
         return None
     axes, (body,) = open_fold(total)
     if any(x.op == "fold" for x in walk(body)):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from rift_compiler.dtypes import bool_, i64, u8
 from rift_compiler.expr import Node, apply, cast, const, where
 from rift_compiler.frontend.builder import Builder, Tensor
-from rift_compiler.frontend.ops.views import ONE, place, reshape
+from rift_compiler.frontend.ops.views import ONE, place, reshape, unflatten
 from rift_compiler.frontend.registry import lowers
 
 
@@ -52,7 +54,7 @@ def index(b: Builder, x: Tensor, indices: list[Tensor | None]) -> Tensor:
 @lowers("aten.index_select.default")
 def index_select(b: Builder, x: Tensor, dim: int, index: Tensor) -> Tensor:
     d = place(dim, x.rank)
-    x, index = _at_least_1d(b, x), _at_least_1d(b, index)
+    x, index = at_least_1d(b, x), at_least_1d(b, index)
 
     def value(*axes: Node) -> Node:
         axes = axes or (const(0),)
@@ -65,7 +67,9 @@ def index_select(b: Builder, x: Tensor, dim: int, index: Tensor) -> Tensor:
 def gather(b: Builder, x: Tensor, dim: int, index: Tensor, sparse_grad: bool) -> Tensor:
     del sparse_grad  # how the gradient is stored
     d = place(dim, x.rank)
-    x = _at_least_1d(b, x)
+    x = at_least_1d(b, x)
+    if max(index.rank, 1) != x.rank:  # torch lets an index without elements have any shape
+        return b.result(lambda *axes: b.fill(0, x.dtype))
 
     def value(*axes: Node) -> Node:
         at = checked(index.at(*axes), x.shape[d])
@@ -74,7 +78,16 @@ def gather(b: Builder, x: Tensor, dim: int, index: Tensor, sparse_grad: bool) ->
     return b.result(value)
 
 
-def _at_least_1d(b: Builder, x: Tensor) -> Tensor:
+@lowers("aten.take.default")
+def take(b: Builder, x: Tensor, index: Tensor) -> Tensor:
+    count = math.prod(x.shape, start=ONE)  # type: ignore[call-overload]
+    return b.result(
+        lambda *axes: x.at(*unflatten(wrapped(index.at(*axes), count), x.shape))
+    )
+
+
+def at_least_1d(b: Builder, x: Tensor) -> Tensor:
+    """x; a 0-d one as one element."""
     return x if x.rank else reshape(b, x, (ONE,))
 
 

@@ -19,6 +19,7 @@ from rift_compiler.scalar_ops import SCALAR_OPS
 Value = Any  # a Tensor, a number, or a size that is known at run time
 Expression = Callable[..., Node]
 PROMOTED = ("x", "other", "exponent", "min", "max")  # scalars that take part in type promotion
+FACTORS = ("alpha", "value", "weight")  # scalars of the type that the others are computed in
 
 
 def _sign(x: Node) -> Node:
@@ -47,14 +48,14 @@ def _round_decimals(x: Node, decimals: int) -> Node:
     return apply("round", x * scale) / scale if decimals > 0 else apply("round", x / scale) * scale
 
 
-def _add(x: Node, other: Node, alpha: float) -> Node:
+def _add(x: Node, other: Node, alpha: Node) -> Node:
     if x.dtype is bool_:
-        return x | other if alpha else x
-    return x + other if alpha == 1 else x + other * alpha
+        return x | other if alpha.value else x
+    return x + _scaled(other, alpha)
 
 
-def _sub(x: Node, other: Node, alpha: float) -> Node:
-    return x - other if alpha == 1 else x - other * alpha
+def _scaled(x: Node, by: Node) -> Node:
+    return x if by.op == "const" and by.value == 1 else x * by
 
 
 def _mul(x: Node, other: Node) -> Node:
@@ -90,11 +91,10 @@ def _clamp(x: Node, min: Node | None, max: Node | None) -> Node:
     return x if max is None else apply("min", x, max)
 
 
-def _lerp(x: Node, end: Node, weight: Node | float) -> Node:
+def _lerp(x: Node, end: Node, weight: Node) -> Node:
     """From the nearer end, as torch does (aten/src/ATen/native/Lerp.h)."""
-    w = weight if isinstance(weight, Node) else const(weight, x.dtype)
-    far = end - (end - x) * (1 - w)
-    return where(apply("abs", w) < 0.5, x + w * (end - x), far)
+    far = end - (end - x) * (1 - weight)
+    return where(apply("abs", weight) < 0.5, x + weight * (end - x), far)
 
 
 def _extreme(op: str) -> Expression:
@@ -136,7 +136,8 @@ ROWS: tuple[tuple[str, str | Expression, Kind], ...] = (
     ("bitwise_not", "not_", Kind.DEFAULT),
     ("logical_not", lambda x: apply("not_", cast(x, bool_)), Kind.ALWAYS_BOOL),
     ("add", _add, Kind.DEFAULT),
-    ("sub", _sub, Kind.DEFAULT),
+    ("sub", lambda x, other, alpha: x - _scaled(other, alpha), Kind.DEFAULT),
+    ("rsub", lambda x, other, alpha: other - _scaled(x, alpha), Kind.DEFAULT),
     ("mul", _mul, Kind.DEFAULT),
     ("floor_divide", "floordiv", Kind.DEFAULT),
     ("remainder", "mod", Kind.DEFAULT),
@@ -160,8 +161,8 @@ ROWS: tuple[tuple[str, str | Expression, Kind], ...] = (
     ("clamp_min", lambda x, min: apply("max", x, min), Kind.DEFAULT),
     ("clamp_max", lambda x, max: apply("min", x, max), Kind.DEFAULT),
     ("lerp", _lerp, Kind.DEFAULT),
-    ("addcmul", lambda x, p, q, value: x + p * value * q, Kind.DEFAULT),
-    ("addcdiv", lambda x, p, q, value: x + p * value / q, Kind.DEFAULT),
+    ("addcmul", lambda x, p, q, value: x + _scaled(p, value) * q, Kind.DEFAULT),
+    ("addcdiv", lambda x, p, q, value: x + _scaled(p, value) / q, Kind.DEFAULT),
 )
 
 
@@ -174,12 +175,14 @@ def _lowering(fn: Expression, kind: Kind) -> Callable[..., Tensor]:
             for n, v in given.items()
             if isinstance(v, Tensor) or (n in PROMOTED and v is not None)
         }
-        for name in given.keys() - typed.keys():
-            if isinstance(given[name], torch.SymInt | torch.SymFloat):
+        raw = given.keys() - typed.keys()
+        for name in raw:
+            if name not in FACTORS and isinstance(given[name], torch.SymInt | torch.SymFloat):
                 raise b.refuse(f"{name}={given[name]}, which changes with sizes")
 
         def value(*nodes: Node) -> Node:
             known = dict(zip(typed, nodes, strict=True))
+            known |= {n: b.scalar(given[n], nodes[0].dtype) for n in FACTORS if n in raw}
             return fn(*(known.get(n, v) for n, v in given.items()))
 
         return b.pointwise(value, *typed.values(), kind=kind)
@@ -232,12 +235,11 @@ def nextafter(b: Builder, x: Tensor, other: Tensor) -> Tensor:
 @lowers("aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar")
 def where_(b: Builder, condition: Tensor, x: Value, other: Value) -> Tensor:
     def value(*axes: Node) -> Node:
-        then, rest = (
-            v.broadcast(axes) if isinstance(v, Tensor) else b.scalar(v, b.dtype().opmath)
-            for v in (x, other)
-        )
-        choose = cast(condition.broadcast(axes), bool_)
-        return where(choose, cast(then, b.dtype()), cast(rest, b.dtype()))
+        def side(v: Value) -> Node:
+            number = not isinstance(v, Tensor)
+            return b.fill(v, b.dtype()) if number else cast(v.broadcast(axes), b.dtype())
+
+        return where(cast(condition.broadcast(axes), bool_), side(x), side(other))
 
     return b.result(value)
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rift_compiler.dtypes import bool_, i64
-from rift_compiler.expr import TRUE, Node, all_of, cast, const, where
+from rift_compiler.expr import TRUE, Node, all_of, apply, cast, const, where
+from rift_compiler.folds import combine
 from rift_compiler.frontend.builder import Builder, Scalar, Tensor
-from rift_compiler.frontend.ops.indexing import checked, indexed, wrapped
+from rift_compiler.frontend.ops.indexing import at_least_1d, checked, indexed, wrapped
 from rift_compiler.frontend.ops.views import ONE, flatten, place, reshape, unflatten
 from rift_compiler.frontend.registry import lowers
 
@@ -36,22 +37,31 @@ def _replace(b: Builder, x: Tensor, writers: Axes, hit: Hit, source: Source) -> 
         new = source(axes, unflatten(last.at(*axes), writers), guard=written)
         return where(written, new, x.at(*axes))
 
-    return b.result(value)
+    return _result(b, x, value)
 
 
 def _increase(b: Builder, x: Tensor, writers: Axes, hit: Hit, source: Source) -> Tensor:
     """x plus what all writers to an element write."""
     n, wide = x.rank, x.dtype.opmath
-    if x.dtype is bool_:
-        raise b.refuse(f"{b.source.split()[0]} of bool")
+    monoid = "any" if x.dtype is bool_ else "sum"  # a sum of bools, as a bool
 
     def part(*axes: Node) -> Node:
         new = cast(source(axes[:n], axes[n:], guard=TRUE), wide)
         return where(hit(axes[:n], axes[n:]), new, const(0, wide))
 
     parts = b.define(wide, (*x.shape, *writers), part)
-    total = b.reduce("sum", parts, range(n, n + len(writers)))
-    return b.result(lambda *axes: cast(cast(x.at(*axes), wide) + total.at(*axes), x.dtype))
+    total = b.reduce(monoid, parts, range(n, n + len(writers)))
+
+    def value(*axes: Node) -> Node:
+        return cast(combine(monoid, cast(x.at(*axes), wide), total.at(*axes)), x.dtype)
+
+    return _result(b, x, value)
+
+
+def _result(b: Builder, x: Tensor, value: Callable[..., Node]) -> Tensor:
+    """The op's result, of x's shape; 0-d where x was made 1-d."""
+    new = b.define(x.dtype, x.shape, value)
+    return new if b.shape() else reshape(b, new, (), b.results[0])
 
 
 def _aligned(t: Tensor, axes: Axes, guard: Node) -> Node:
@@ -118,10 +128,11 @@ def index_add(
     b: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Scalar
 ) -> Tensor:
     wide = x.dtype.opmath
-    if alpha != 1 and x.dtype is not bool_:
-        scale = b.scalar(alpha, wide)
+    wide = x.dtype.opmath
+    if alpha != 1:
+        times, scale, given = "and_" if x.dtype is bool_ else "mul", b.scalar(alpha, wide), source
         source = b.define(
-            wide, source.shape, lambda *axes: cast(source.at(*axes), wide) * scale
+            wide, given.shape, lambda *axes: apply(times, cast(given.at(*axes), wide), scale)
         )
     return _along(b, x, dim, index, source, accumulate=True)
 
@@ -129,10 +140,10 @@ def index_add(
 def _along(
     b: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor, accumulate: bool
 ) -> Tensor:
-    if not x.rank or source.rank != x.rank:
-        raise b.refuse(f"{b.source.split()[0]} of a 0-d tensor")
     d = place(dim, x.rank)
-    index = index if index.rank else reshape(b, index, (ONE,))
+    x, index, source = (at_least_1d(b, t) for t in (x, index, source))
+    if source.rank != x.rank:
+        raise b.refuse(f"{b.source.split()[0]} source of {source.rank} dimensions, not {x.rank}")
     return _put(b, x, {d: index}, d, source, checked, accumulate)
 
 
@@ -140,19 +151,21 @@ def _scatter(
     b: Builder, x: Tensor, dim: int, index: Tensor, write: Any, source: Source
 ) -> Tensor:
     """To x[.., index[.., w, ..], ..], for each w along dim."""
-    if not x.rank:
-        raise b.refuse(f"{b.source.split()[0]} of a 0-d tensor")
     d = place(dim, x.rank)
-    index = index if index.rank else reshape(b, index, (ONE,))
+    x, index = at_least_1d(b, x), at_least_1d(b, index)
+
+    def writer(i: Axes, w: Axes) -> tuple[list[Node], Node]:
+        """The writer's own index, and whether there is one: index may be smaller than x."""
+        spot = [*i[:d], *w, *i[d + 1 :]]
+        others = [n for n in range(x.rank) if n != d]
+        return spot, all_of(*(spot[n] < index.shape[n] for n in others))
 
     def hit(i: Axes, w: Axes) -> Node:
-        spot = [*i[:d], *w, *i[d + 1 :]]
-        here = all_of(*(a < s for n, (a, s) in enumerate(zip(spot, index.shape, strict=True)) if n != d))
+        spot, here = writer(i, w)
         return all_of(here, checked(index.at(*spot, guard=here), x.shape[d]).eq(i[d]))
 
     def limited(i: Axes, w: Axes, guard: Node) -> Node:
-        spot = [*i[:d], *w, *i[d + 1 :]]
-        here = all_of(*(a < s for n, (a, s) in enumerate(zip(spot, index.shape, strict=True)) if n != d))
+        spot, here = writer(i, w)
         return source(spot, all_of(guard, here))
 
     return write(b, x, [index.shape[d]], hit, limited)  # type: ignore[no-any-return]
@@ -160,7 +173,7 @@ def _scatter(
 
 @lowers("aten.scatter.src")
 def scatter(b: Builder, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    src = src if src.rank else reshape(b, src, (ONE,))
+    src = at_least_1d(b, src)
     return _scatter(b, x, dim, index, _replace, lambda spot, guard: src.at(*spot, guard=guard))
 
 
@@ -172,5 +185,5 @@ def scatter_value(b: Builder, x: Tensor, dim: int, index: Tensor, value: Scalar)
 
 @lowers("aten.scatter_add.default")
 def scatter_add(b: Builder, x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    src = src if src.rank else reshape(b, src, (ONE,))
+    src = at_least_1d(b, src)
     return _scatter(b, x, dim, index, _increase, lambda spot, guard: src.at(*spot, guard=guard))

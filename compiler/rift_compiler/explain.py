@@ -1,0 +1,56 @@
+"""What the compiler did and why: each rule offered, its cost without and with it, and the code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from rift_compiler import render_cpp, render_cuda, schedule_cuda
+from rift_compiler.cost import BALANCE, Cost
+from rift_compiler.fuse import Step, plain_schedule
+from rift_compiler.loop_ir import Kernel
+from rift_compiler.nest import nest
+from rift_compiler.pipeline import Stages
+from rift_compiler.rules import RULES
+from rift_compiler.targets import target
+
+
+def explain(stages: Stages) -> Iterator[str]:
+    """Lines of text. Costs are predicted, and say so."""
+    yield f"costs are predicted: bytes + operations / {BALANCE:g}, per kernel, caches perfect"
+    laws = {r.name: r for r in RULES}
+    for number, step in enumerate(stages.steps, start=1):
+        yield ""
+        yield f"{number}. {step.rule}: {step.subject}: {'taken' if step.taken else 'not taken'}"
+        for name in step.rule.split(" + "):
+            if name in laws:
+                yield f"   {name}: {laws[name].law}"
+        yield from (f"   {line}" for line in _costs(step.before, step.after))
+        if step.taken and step.kernel_before and step.kernel_after:
+            before, after = (code(k, stages) for k in (step.kernel_before, step.kernel_after))
+            yield from (f"   {line}" for line in _diff(before, after))
+
+
+def code(k: Kernel, stages: Stages) -> list[str]:
+    """The generated text of one kernel for the program's target."""
+    dims = stages.tensor.dims
+    if target(stages.target).cuda:
+        return render_cuda.render(nest(k, schedule_cuda.schedule(k)), dims).text.splitlines()
+    return render_cpp.render(nest(k, plain_schedule(k)), dims).splitlines()
+
+
+def _costs(before: Cost, after: Cost) -> Iterator[str]:
+    factor = after.operations / before.operations if before.operations else 1.0
+    yield (
+        f"predicted {before.predicted:,.0f} -> {after.predicted:,.0f}; "
+        f"kernels {before.kernels} -> {after.kernels}"
+    )
+    yield (
+        f"bytes moved {before.bytes_moved:,.0f} -> {after.bytes_moved:,.0f}; "
+        f"operations {before.operations:,.0f} -> {after.operations:,.0f} (x{factor:.2f})"
+    )
+
+
+def _diff(before: list[str], after: list[str]) -> Iterator[str]:
+    lines = difflib.unified_diff(before, after, "before", "after", n=1, lineterm="")
+    yield from lines
