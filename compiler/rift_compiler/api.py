@@ -25,7 +25,7 @@ ERRORS = {1: "an index is out of range of the dimension it indexes", 2: "integer
 class Compiled:
     """A compiled program: called like the original, and readable at every stage."""
 
-    torch: TorchProgram
+    traced: TorchProgram
     lowered: Lowered
     stages: Stages
 
@@ -42,7 +42,8 @@ class Compiled:
         if error:
             raise Failed("; ".join(text for bit, text in ERRORS.items() if error & bit))
         outputs = [made[o.name] if isinstance(o, Buffer) else o for o in self.lowered.outputs]
-        return pytree.tree_unflatten(outputs, self.torch.exported.call_spec.out_spec)
+        outputs = [size_of(o, dims) if isinstance(o, Node) else o for o in outputs]
+        return pytree.tree_unflatten(outputs, self.traced.exported.call_spec.out_spec)
 
     @functools.cached_property
     def _library(self) -> Any:

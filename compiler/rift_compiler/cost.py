@@ -13,11 +13,8 @@ from dataclasses import dataclass, field
 from rift_compiler.expr import Node, walk
 from rift_compiler.scalar_ops import SCALAR_OPS
 from rift_compiler.tile_ir import (
-    Assign,
     For,
     If,
-    Let,
-    Local,
     Stmt,
     StoreTo,
     TileKernel,
@@ -32,6 +29,7 @@ BALANCE = 8.0
 LAUNCH_BYTES = 4_096  # starting a kernel, in the bytes it could have moved
 CACHE_BYTES = 262_144  # what is read again soon and is smaller costs AGAIN of a first read
 AGAIN = 0.125
+STRIDED = 8.0  # a load in an array loop whose elements do not follow each other in memory
 HINT = 512  # a size known only at run time
 
 
@@ -77,7 +75,9 @@ class _Counter:
             return float(self.sizes.get(n.name, HINT))
         args = [self.number(a) for a in n.args]
         if n.op in ("add", "sub", "mul"):
-            return {"add": args[0] + args[1], "sub": args[0] - args[1], "mul": args[0] * args[1]}[n.op]
+            return {"add": args[0] + args[1], "sub": args[0] - args[1], "mul": args[0] * args[1]}[
+                n.op
+            ]
         if n.op in ("floordiv", "mod") and args[1]:
             return args[0] // args[1] if n.op == "floordiv" else args[0] % args[1]
         if n.op in ("min", "max"):
@@ -105,7 +105,7 @@ class _Counter:
             if row is not None and n.dtype.name != "i64":
                 self.operations += row.cost * times
             elif n.op == "load":
-                self.operations += times
+                self.operations += times * (STRIDED if _strides(n, loops) else 1.0)
                 self.load(n, loops)
 
     def load(self, n: Node, loops: tuple[Node, ...]) -> None:
@@ -128,11 +128,15 @@ class _Counter:
         return total
 
 
+def _strides(n: Node, loops: tuple[Node, ...]) -> bool:
+    """Whether a load in an array loop steps over elements."""
+    if not loops or loops[-1].bind != "array" or loops[-1] not in n.free:
+        return False
+    return any(loops[-1] in i.free for i in n.index[:-1])
+
+
 def cost(k: TileKernel, sizes: Mapping[str, int]) -> Cost:
     """The cost of a kernel; sizes are the values dims are expected to have."""
     counter = _Counter(sizes)
     counter.block(k.body, (), 1.0)
     return Cost(counter.operations, counter.read(), counter.written, 1)
-
-
-_ = (Assign, Let, Local)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rift_compiler import render_cpp, render_cuda, schedule_cuda
 from rift_compiler.cost import BALANCE, Cost
-from rift_compiler.fuse import Step, plain_schedule
+from rift_compiler.fuse import plain_schedule
 from rift_compiler.loop_ir import Kernel
 from rift_compiler.nest import nest
 from rift_compiler.pipeline import Stages

@@ -139,7 +139,8 @@ class Node:
     @property
     def body(self) -> Node:
         """What a fold or a scan lifts at each position."""
-        return self.args[self.data[1]]
+        node: Node = self.args[self.data[1]]
+        return node
 
     @property
     def by(self) -> Node | None:
@@ -149,7 +150,8 @@ class Node:
     @property
     def act(self) -> Node:
         """How a twisted fold's partial result changes when `by` moves from old to new."""
-        return self.args[self.data[1] + 2]
+        node: Node = self.args[self.data[1] + 2]
+        return node
 
     # Of a load.
     @property

@@ -78,7 +78,9 @@ class Fuser:
 
     def place(self, name: str, values: dict[str, Node], outputs: set[str]) -> None:
         """Inline a tensor into its consumers, or leave it stored."""
-        users = [u for u, v in values.items() if u != name and any(n.name == name for n in loads(v))]
+        users = [
+            u for u, v in values.items() if u != name and any(n.name == name for n in loads(v))
+        ]
         if not users:
             if name not in outputs:
                 del values[name]
@@ -97,7 +99,9 @@ class Fuser:
             first = users[0]
             offered = (self.improved(first, values[first]), self.improved(first, inlined[first]))
             kernels = [i.kernel for i in offered]
-            self.steps.append(Step("inline", f"{name} into {first}", before, after, taken, *kernels))
+            self.steps.append(
+                Step("inline", f"{name} into {first}", before, after, taken, *kernels)
+            )
             if not taken:
                 return
         values.update(inlined)
@@ -175,7 +179,7 @@ def _array_size(extent: int) -> int:
 
 
 def _may_keep(a: Node) -> bool:
-    return a.extent.op == "const" and a.extent.value > 1 and _array_size(a.extent.value) >= 8 or (
+    return (a.extent.op == "const" and a.extent.value > 1 and _array_size(a.extent.value) >= 8) or (
         a.extent.op == "const" and 1 < a.extent.value <= LARGEST_ARRAY
     )
 

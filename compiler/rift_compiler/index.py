@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rift_compiler.dtypes import i64
-from rift_compiler.expr import FALSE, TRUE, Node, apply, const
+from rift_compiler.expr import FALSE, TRUE, Node, apply, const, where
 
 Monomial = tuple[Node, ...]  # atoms, in a fixed order; () is 1
 Poly = dict[Monomial, int]
@@ -122,7 +122,10 @@ def _atom_bounds(n: Node) -> tuple[Poly | None, Poly | None]:
         return _extreme_bounds(n)
     if n.op == "floordiv" and n.args[1].op == "const" and n.args[1].value > 0:
         low, high = bounds(to_poly(n.args[0]))
-        return _scaled(low, n.args[1].value), _scaled(high, n.args[1].value)
+        least, most = _scaled(low, n.args[1].value), _scaled(high, n.args[1].value)
+        if low is None or not nonnegative(low):
+            return least, most
+        return least or {}, high if most is None else most  # 0 <= x // c <= x where x >= 0
     return None, None
 
 
@@ -147,7 +150,7 @@ def fits_int(n: Node) -> bool:
     low, high = bounds(to_poly(n))
     if low is None or high is None or any(low) or any(high):
         return False
-    inside = -(2**31) <= low.get((), 0) and high.get((), 0) < 2**31
+    inside = low.get((), 0) >= -(2**31) and high.get((), 0) < 2**31
     return inside and (n.op == "axis" or all(fits_int(a) for a in n.args))
 
 
@@ -175,6 +178,16 @@ def _compare(op: str, x: Node, y: Node) -> Node:
     if high is not None and nonnegative(_add({(): -1}, high, -1)):
         return FALSE
     return apply(op, x, y)
+
+
+def largest(x: Node, y: Node) -> Node:
+    """max(x, y), decided where ranges allow."""
+    return where(x >= y, x, where(x <= y, y, apply("max", x, y)))
+
+
+def smallest(x: Node, y: Node) -> Node:
+    """min(x, y), decided where ranges allow."""
+    return where(x <= y, x, where(x >= y, y, apply("min", x, y)))
 
 
 def _divide(op: str, x: Node, y: Node) -> Node:

@@ -7,14 +7,14 @@ program with its twisted form tests the algebra and not only the text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rift_compiler.dtypes import DType, bf16, bool_, i64
+from rift_compiler.dtypes import DType, bf16, bool_
 from rift_compiler.expr import IrError, Node
 from rift_compiler.folds import combine, identity
 from rift_compiler.scalar_ops import SCALAR_OPS
@@ -123,7 +123,9 @@ class Evaluator:
                 at = {**whole, first: part}
                 centre = self._plain(by, dict(zip(by.axes, at.values(), strict=True)))
                 here = Evaluator(self.buffers, self.dims, self.order, self.positions, {by: centre})
-                pieces.append((centre, here._plain(n, at), int(np.prod([len(p) for p in at.values()]))))
+                pieces.append(
+                    (centre, here._plain(n, at), int(np.prod([len(p) for p in at.values()])))
+                )
         if not pieces:
             return self._plain(n, whole)
         new = self._plain(by, dict(zip(by.axes, whole.values(), strict=True)))
@@ -219,13 +221,11 @@ def value_of(
     return np.array(np.broadcast_to(out, sizes), order="C")
 
 
-def run_tensor(p: TensorProgram, inputs: Mapping[str, Array], dims: Mapping[str, int]) -> list[Array]:
+def run_tensor(
+    p: TensorProgram, inputs: Mapping[str, Array], dims: Mapping[str, int]
+) -> list[Array]:
     """A Tensor IR program's outputs."""
     known: dict[str, Array] = dict(inputs)
     for d in p.defs:
         known[d.buffer.name] = value_of(d.axes, d.value, known, dims)
     return [known[name] for name in p.outputs]
-
-
-Run = Callable[[Mapping[str, Array], Mapping[str, int]], list[Array]]
-_ = i64

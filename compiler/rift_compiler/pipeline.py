@@ -42,9 +42,7 @@ def lower_all(program: TensorProgram, target: str, sizes: Mapping[str, int]) -> 
     loop_ir.verify(loop)
     cuda = target_named(target).cuda
     schedules = tuple(map(schedule_cuda.schedule, loop.kernels)) if cuda else plain
-    tiles = tuple(
-        tile_ir.verify(nest(k, s)) for k, s in zip(loop.kernels, schedules, strict=True)
-    )
+    tiles = tuple(tile_ir.verify(nest(k, s)) for k, s in zip(loop.kernels, schedules, strict=True))
     if not cuda:
         source = render_cpp.program(tiles, tuple(loop.buffers.values()), program.dims)
         return Stages(target, program, loop, steps, schedules, tiles, source)

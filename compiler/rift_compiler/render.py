@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-from rift_compiler.dtypes import DType, bf16, bool_, f16, f32, f64, i64
+from rift_compiler.dtypes import DType, bf16, bool_, f16, f32, i64
 from rift_compiler.expr import TRUE, IrError, Node, const
 from rift_compiler.index import fits_int
 from rift_compiler.scalar_ops import SCALAR_OPS
@@ -190,6 +190,3 @@ def locals_of(k: TileKernel) -> dict[str, Local]:
     from rift_compiler.tile_ir import statements
 
     return {s.name: s for s in statements(k.body) if isinstance(s, Local)}
-
-
-_ = f64

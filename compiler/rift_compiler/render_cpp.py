@@ -34,9 +34,7 @@ def render(k: TileKernel, dims: Sequence[Dim]) -> str:
     params += [f"{b.dtype.cpp}* __restrict {b.name}" for b in k.outs]
     params += [f"int64_t {d.name}" for d in dims]
     r = Render(CPP, {b.name: b for b in (*k.reads, *k.outs)}, locals_of(k))
-    return "\n".join(
-        [f"static void {k.name}({', '.join(params)}) {{", *r.block(k.body, "  "), "}"]
-    )
+    return "\n".join([f"static void {k.name}({', '.join(params)}) {{", *r.block(k.body, "  "), "}"])
 
 
 def program(kernels: Sequence[TileKernel], buffers: Sequence[Buffer], dims: Sequence[Dim]) -> str:

@@ -85,7 +85,9 @@ def _ids(loops: list[Node], source: str, r: Render) -> list[str]:
     lines = []
     inner: Node = const(1)
     for a in reversed(loops):
-        text = source if inner.op == "const" and inner.value == 1 else f"{source} / {r.index(inner)}"
+        text = (
+            source if inner.op == "const" and inner.value == 1 else f"{source} / {r.index(inner)}"
+        )
         if a is not loops[0]:
             text = f"({text}) % {r.index(a.extent)}"
         lines.append(f"  const {r.dialect.index_type} {a.name} = {text};")

@@ -54,9 +54,7 @@ def kernel_rows(stages: Stages) -> list[KernelRow]:
     return rows
 
 
-def largest_error(
-    made: Compiled, function: Callable[..., Any], inputs: Sequence[Any]
-) -> Error:
+def largest_error(made: Compiled, function: Callable[..., Any], inputs: Sequence[Any]) -> Error:
     """Run both on the example inputs. Raises nothing for a difference: the caller shows it."""
     with torch.no_grad():
         ours, _ = pytree.tree_flatten(made(*inputs))

@@ -1,10 +1,10 @@
 """Pass: choose a plain CUDA schedule for a kernel, from what its folds vary with.
 
-    no fold            one lane an element, four where elements are consecutive
-    fold of rows       one block a row; its lanes share the folds, then the row's elements
-    product            a tile of outputs a block, operands staged; a lane keeps 4 x 4 results
-    fold into arrays   one lane a row, which keeps the whole last axis (attention)
-    other folds        one block an output if it reads along memory, else one lane an output
+no fold            one lane an element, four where elements are consecutive
+fold of rows       one block a row; its lanes share the folds, then the row's elements
+product            a tile of outputs a block, operands staged; a lane keeps 4 x 4 results
+fold into arrays   one lane a row, which keeps the whole last axis (attention)
+other folds        one block an output if it reads along memory, else one lane an output
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _shared(k: Kernel, varies: frozenset[Node]) -> Schedule:
     )
     lanes = min(max(_power_of_two(longest // 4), WARP), LANES)
     rest = [a for a in k.axes if a not in varies and not _is_one(a)]
-    parts = []
+    parts: list[tuple[Part, ...]] = []
     for a in k.axes:
         if a in varies or _is_one(a):
             parts.append((Part("grid"),))
@@ -90,7 +90,7 @@ def _shared(k: Kernel, varies: frozenset[Node]) -> Schedule:
 
 def _rows(k: Kernel, live: list[Node]) -> Schedule:
     """A lane for each row; the last axis is an array, and operands are staged 16 at a time."""
-    parts = []
+    parts: list[tuple[Part, ...]] = []
     for a in k.axes:
         if a is live[-1]:
             parts.append((Part("array", _size(a)),))
@@ -109,7 +109,7 @@ def _product(k: Kernel, live: list[Node]) -> Schedule:
 def _lanes(k: Kernel, scanned: set[Node]) -> Schedule:
     """One lane an output, in order along a scanned axis."""
     free = [a for a in k.axes if a not in scanned and not _is_one(a)]
-    parts = []
+    parts: list[tuple[Part, ...]] = []
     for a in k.axes:
         if a in scanned:
             parts.append((Part("seq"),))

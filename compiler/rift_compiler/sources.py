@@ -19,7 +19,21 @@ from rift.errors import Failed, WrongUsage
 
 # Calls of these in an expression make its inputs.
 CREATORS = frozenset(
-    "arange as_tensor empty eye full linspace ones rand randint randn randperm tensor zeros".split()
+    [
+        "arange",
+        "as_tensor",
+        "empty",
+        "eye",
+        "full",
+        "linspace",
+        "ones",
+        "rand",
+        "randint",
+        "randn",
+        "randperm",
+        "tensor",
+        "zeros",
+    ]
 )
 NAMES = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "math": math}
 
@@ -91,7 +105,7 @@ class _Split(ast.NodeTransformer):
         self.inputs: list[ast.expr] = []
         self.modules: list[ast.expr] = []
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802  ast's own name
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         path = _dotted(node.func)
         if path[:-1] == ["torch"] and path[-1] in CREATORS:
             self.inputs.append(node)
@@ -139,7 +153,8 @@ def _named(path: Path, name: str) -> Any:
     if not path.is_file():
         raise WrongUsage(f"no such file: {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec and spec.loader
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     try:

@@ -104,7 +104,11 @@ def _elements(sizes: Sequence[int]) -> int:
 
 
 def _copy(
-    own: str, n: Node, box: Box, lanes: Sequence[Node], name: Callable[[str], str],
+    own: str,
+    n: Node,
+    box: Box,
+    lanes: Sequence[Node],
+    name: Callable[[str], str],
     shape: tuple[Node, ...],
 ) -> list[Stmt]:
     """All lanes together fill a shared array; what lies outside the operand is 0."""
@@ -144,4 +148,3 @@ def _not_implied(n: Node, shape: tuple[Node, ...]) -> Node:
 
 def _within(i: Node, size: Node) -> tuple[Node, Node]:
     return i >= 0, i < size
-

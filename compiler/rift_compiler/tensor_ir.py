@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rift_compiler.dtypes import DTYPES, DType, i64
-from rift_compiler.expr import IrError, Node, axis, const, walk
+from rift_compiler.expr import IrError, Node, axis, walk
 from rift_compiler.text import Scope, expression
 
 
@@ -159,7 +159,8 @@ def loads(root: Node) -> Iterator[Node]:
 
 def _is_elementwise(d: Def) -> bool:
     return all(
-        n.op not in ("fold", "scan") and (n.op != "load" or all(a.op in ("axis", "const") for a in n.index))
+        n.op not in ("fold", "scan")
+        and (n.op != "load" or all(a.op in ("axis", "const") for a in n.index))
         for n in walk(d.value)
     )
 
@@ -246,6 +247,3 @@ def verify(p: TensorProgram) -> TensorProgram:
         if problem:
             raise IrError(f"tensor IR: {problem}")
     return p
-
-
-ONE = const(1)

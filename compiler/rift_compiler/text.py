@@ -1,10 +1,10 @@
 """Expressions as text, and back: Python's own expression syntax, so Python's parser reads it.
 
-  x[i0, k1]        a load; load(x[i0 - 1], where=i0 > 0) a guarded one
-  2.0  1  True     constants f32, i64, bool; f64(2.0), i32(1) others; inf and nan are names
-  sum[k1 < 64](e)  a fold; sum[k1](e) where k1 is declared; twisted: sum[k1](e, by=m, act=e2)
-  scan.sum[i1](e)  a scan along the kernel's axis i1
-  bf16(e)          a cast
+x[i0, k1]        a load; load(x[i0 - 1], where=i0 > 0) a guarded one
+2.0  1  True     constants f32, i64, bool; f64(2.0), i32(1) others; inf and nan are names
+sum[k1 < 64](e)  a fold; sum[k1](e) where k1 is declared; twisted: sum[k1](e, by=m, act=e2)
+scan.sum[i1](e)  a scan along the kernel's axis i1
+bf16(e)          a cast
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ class _Printer:
             return self._load(n)
         if n.op in ("fold", "scan"):
             return self._fold(n)
+        if n.op == "cast" and n.args[0].op == "const":  # bf16(f32(0.0)): bf16(0.0) is a constant
+            return f"{n.dtype}({n.args[0].dtype}({n.args[0].data}))"
         name = n.dtype.name if n.op == "cast" else n.op
         return f"{name}({', '.join(self._top(a) for a in n.args)})"
 

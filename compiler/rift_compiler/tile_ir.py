@@ -1,24 +1,24 @@
 """Tile IR: a kernel with its schedule, as statements. Loops say what runs them.
 
-    def k0(x: f32[32, 2048], y: out[f32[32]]):
-        for i0 in grid(32):
-            for t in thread(128):
-                a0: f32 = 0.0
-                for k0 in seq(16):
-                    a0 = a0 + x[i0, k0 * 128 + t]
-                a0 = allreduce.sum[t](a0)
-                y[i0] = a0
+  def k0(x: f32[32, 2048], y: out[f32[32]]):
+      for i0 in grid(32):
+          for t in thread(128):
+              a0: f32 = 0.0
+              for k0 in seq(16):
+                  a0 = a0 + x[i0, k0 * 128 + t]
+              a0 = allreduce.sum[t](a0)
+              y[i0] = a0
 
-  grid    blocks, in any order              seq     one after the other
-  thread  lanes of a block, in lockstep     array   unrolled, over a local array's elements
-  shared  arrays seen by a whole block; sync() orders them
-  vector  a whole local array read from or written to consecutive elements at once
+grid    blocks, in any order              seq     one after the other
+thread  lanes of a block, in lockstep     array   unrolled, over a local array's elements
+shared  arrays seen by a whole block; sync() orders them
+vector  a whole local array read from or written to consecutive elements at once
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from rift_compiler.dtypes import DTYPES, DType
@@ -302,9 +302,9 @@ class _Reader:
         if name == "vector" and len(e.args) == 2:
             store = isinstance(e.args[0], ast.Subscript)
             place, local = e.args if store else reversed(e.args)
-            index = [] if not isinstance(place, ast.Subscript) else (
-                place.slice.elts if isinstance(place.slice, ast.Tuple) else [place.slice])  # fmt: skip
             if isinstance(place, ast.Subscript) and isinstance(local, ast.Name):
+                at = place.slice
+                index = at.elts if isinstance(at, ast.Tuple) else [at]
                 nodes = tuple(self.scope.node(i) for i in index)
                 return Vector(local.id, ast.unparse(place.value), nodes, store)
         raise self.scope.fail(e, "sync() or vector(LOCAL, BUFFER[...])", ast.unparse(e))
@@ -356,7 +356,11 @@ def _binds_nest(k: TileKernel) -> str | None:
 
 def _arrays_fixed(k: TileKernel) -> str | None:
     for s in statements(k.body):
-        if isinstance(s, For) and s.axis.bind in ("array", "thread") and s.axis.extent.op != "const":
+        if (
+            isinstance(s, For)
+            and s.axis.bind in ("array", "thread")
+            and s.axis.extent.op != "const"
+        ):
             return f"{s.axis.name}: the size of a {s.axis.bind} loop must be a number"
     return None
 
@@ -364,9 +368,7 @@ def _arrays_fixed(k: TileKernel) -> str | None:
 def _barriers_uniform(k: TileKernel) -> str | None:
     """No sync or allreduce where lanes may differ."""
     for s in statements(k.body):
-        if isinstance(s, If) and any(
-            isinstance(i, Sync | AllReduce) for i in statements(s.body)
-        ):
+        if isinstance(s, If) and any(isinstance(i, Sync | AllReduce) for i in statements(s.body)):
             return f"a barrier under a condition: {expression(s.condition)}"
     return None
 
@@ -386,6 +388,3 @@ def verify(k: TileKernel) -> TileKernel:
         if problem:
             raise IrError(f"tile IR, {k.name}: {problem}")
     return k
-
-
-Names = Mapping[str, Node]

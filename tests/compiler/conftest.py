@@ -11,9 +11,10 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from rift_compiler.dtypes import bf16
+from rift_compiler.expr import Node
 from rift_compiler.frontend.lower import Lowered, lower
 from rift_compiler.frontend.trace import trace
-from rift_compiler.interpret import run_tensor
+from rift_compiler.interpret import Evaluator, run_tensor
 from rift_compiler.tensor_ir import Buffer, TensorProgram, parse
 
 CheckLowering = Callable[..., TensorProgram]
@@ -46,7 +47,7 @@ def _check(
         assert len(got) == len(expected)
         for n, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
             torch.testing.assert_close(
-                ours, theirs, equal_nan=True, **tolerance, msg=lambda m, n=n: f"output {n}: {m}"
+                ours, theirs, equal_nan=True, **tolerance, msg=f"output {n}: {{}}".format
             )
     return lowered.program
 
@@ -63,7 +64,10 @@ def _run(lowered: Lowered, inputs: Sequence[Any]) -> Iterator[Any]:
         zip(lowered.program.outputs, run_tensor(lowered.program, arrays, dims), strict=True)
     )
     for out in lowered.outputs:
-        yield _to_torch(results[out.name], out) if isinstance(out, Buffer) else out
+        if isinstance(out, Node):  # a size
+            yield Evaluator({}, dims).number(out)
+        else:
+            yield _to_torch(results[out.name], out) if isinstance(out, Buffer) else out
 
 
 def _is_tensor(x: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+
 from rift_compiler.errors import Unsupported
 from rift_compiler.frontend.lower import lower
 from rift_compiler.frontend.trace import trace
@@ -26,27 +27,47 @@ def ints(*values: Any) -> torch.Tensor:
     return torch.tensor(values)
 
 
-def reshapes(x: torch.Tensor, s: torch.Tensor, e: torch.Tensor) -> Any:
+def reshapes(x: Any, s: torch.Tensor, e: torch.Tensor) -> Any:
     return (
         *(x.view(4, 15), x.reshape(-1), x.reshape(5, 3, 4), x.view(2, 1, 2, 15), x.flatten(1)),
         *(x.unflatten(2, (5, 1)), x.unsqueeze(0), x.unsqueeze(-1), x[:, None, 1:2].squeeze()),
         *(x[:, None, 1:2].squeeze(1), x[:, None, 1:2].squeeze(0), x[:, None, 1:2].squeeze((1, 2))),
         *(x.permute(2, 0, 1).reshape(10, 6), x.mT, x.movedim(0, -1)),
-        *(x.permute(-1, 0, -2), x.transpose(0, 2), x[0].t(), x.swapaxes(0, 1), x.expand(2, 3, 4, 5)),
+        *(
+            x.permute(-1, 0, -2),
+            x.transpose(0, 2),
+            x[0].t(),
+            x.swapaxes(0, 1),
+            x.expand(2, 3, 4, 5),
+        ),
         *(s.view(1, 1), s.expand(2, 3), s.squeeze(), s.permute(()), s.reshape(()), s.flatten()),
         *(e.view(5, 0), e.reshape(0, 7), e.permute(1, 0), e.unsqueeze(0), e.flatten()),
         *(x[:, :1].expand(-1, 6, -1), x.broadcast_to(2, 3, 4, 5), x.contiguous(), x.clone()),
     )
 
 
-def slices(x: torch.Tensor, m: torch.Tensor) -> Any:
+def slices(x: Any, m: torch.Tensor) -> Any:
     return (
         *(x[:, ::2], x[1:, -3:-1], x[..., 1:100:3], x[2:1], x[-100:2], x[:, 3:], x[:, :-1:2]),
         *(x[1], x[-1], x[:, -2], x[..., 0], x[1, 2, 3], x.narrow(1, 1, 2), x.narrow(-1, -3, 2)),
         *(*x.split(2, 1), *x.split([1, 3, 1], 2), *x.chunk(3, -1), *x.unbind(1), *x.chunk(2)),
-        *(torch.cat((x, x[:, :1], x * 2), 1), torch.cat((m, x), 0), torch.cat((x[:0], x)), x.select(1, 2)),
-        *(torch.stack((x, x + 1), -1), torch.stack((x, x)), torch.hstack((x, x)), torch.vstack((x, x))),
-        *(torch.dstack((x, x)), torch.column_stack((x[0, 0], x[0, 1])), *torch.tensor_split(x, 3, 1)),
+        *(
+            torch.cat((x, x[:, :1], x * 2), 1),
+            torch.cat((m, x), 0),
+            torch.cat((x[:0], x)),
+            x.select(1, 2),
+        ),
+        *(
+            torch.stack((x, x + 1), -1),
+            torch.stack((x, x)),
+            torch.hstack((x, x)),
+            torch.vstack((x, x)),
+        ),
+        *(
+            torch.dstack((x, x)),
+            torch.column_stack((x[0, 0], x[0, 1])),
+            *torch.tensor_split(x, 3, 1),
+        ),
         torch.cat([x[:, n : n + 1] for n in (3, 1, 2, 0, 1)], 1),
         torch.cat((torch.ones(0), x[0, 0])),
         torch.cat((x[:0], x[:0])),
@@ -57,12 +78,27 @@ def moves(x: torch.Tensor, s: torch.Tensor, e: torch.Tensor) -> Any:
     return (
         *(x.flip(0), x.flip(-1, 0), s.flip(()), x.roll(1, 0), x.roll((1, -7), (0, 2)), x.roll(13)),
         *(x.roll((1, 1), (1, 1)), s.roll(1), e.roll(2, 1), x.rot90(1, (0, 1)), x.rot90(3, (2, 0))),
-        *(x.rot90(2), x.repeat(2, 1, 3), x.repeat(2, 1, 1, 1), s.repeat(2, 2), x.tile(2), e.repeat(2, 2)),
+        *(
+            x.rot90(2),
+            x.repeat(2, 1, 3),
+            x.repeat(2, 1, 1, 1),
+            s.repeat(2, 2),
+            x.tile(2),
+            e.repeat(2, 2),
+        ),
         *(x.repeat_interleave(3, 1), x.repeat_interleave(2), x.unfold(1, 2, 1), x.unfold(-1, 3, 2)),
-        *(s.unfold(0, 1, 1), x.fliplr(), x.flipud(), torch.meshgrid(x[0, 0], x[0, 1], indexing="xy")),
+        *(
+            s.unfold(0, 1, 1),
+            x.fliplr(),
+            x.flipud(),
+            torch.meshgrid(x[0, 0], x[0, 1], indexing="xy"),
+        ),
         *(F.pixel_shuffle(x.view(4, 3, 5), 2), F.pixel_unshuffle(x[:, :, :4], 2)),
         *(F.channel_shuffle(x.view(1, 4, 3, 5), 2), x.diff(), x.diff(n=2, dim=0)),
     )
+
+
+blocks: Any = torch.block_diag
 
 
 def diagonals(x: torch.Tensor, v: torch.Tensor) -> Any:
@@ -70,7 +106,7 @@ def diagonals(x: torch.Tensor, v: torch.Tensor) -> Any:
         *(x.diagonal(), x.diagonal(1), x.diagonal(-2, 1, 2), x.diagonal(2, -1, 0), x.diagonal(9)),
         *(x.tril(), x.tril(1), x.triu(-1), x.triu(2), x.bool().tril(), v.diag(), v.diag(-2)),
         *(x[0].diag(), x[0].diag(1), v.diag_embed(), v.diag_embed(1), v.diag_embed(-2)),
-        *(x.diag_embed(0, 1, 0), x[0].trace(), v.diagflat(), torch.block_diag(x[0], x[1, :2])),
+        *(x.diag_embed(0, 1, 0), x[0].trace(), v.diagflat(), blocks(x[0], x[1, :2])),
         x.diagonal_scatter(numbers(3, 3), -1, 1, 2),
         x.diagonal_scatter(numbers(5, 2), 2, 0, 1),
     )
@@ -81,9 +117,14 @@ def pads(x: torch.Tensor, i: torch.Tensor) -> Any:
         *(F.pad(x, (1, 2)), F.pad(x, (1, -2, -1, 1)), F.pad(x, (0, 1, 2, 0), value=-INF)),
         *(F.pad(i, (1, 0), value=7), F.pad(i.bool(), (1, 1), value=True), F.pad(x, (-1, -1))),
         *(F.pad(x.bfloat16(), (1, 0), value=0.1), F.pad(x, (2, 1), value=-0.0)),
-        *(F.pad(x, (2, 4), "reflect"), F.pad(x[None], (2, 1, 3, 2), "reflect"), F.pad(x, (-1, 2), "reflect")),
+        *(
+            F.pad(x, (2, 4), "reflect"),
+            F.pad(x[None], (2, 1, 3, 2), "reflect"),
+            F.pad(x, (-1, 2), "reflect"),
+        ),
         *(F.pad(x, (3, 9), "replicate"), F.pad(x[None], (2, 1, -1, 4), "replicate")),
         *(F.pad(x, (5, 2), "circular"), F.pad(x[None], (2, 1, 3, 0), "circular")),
+        *(F.pad(x[None], (-1, 1, -2, 1), "circular"), F.pad(x[None], (2, -3, 0, -1), "circular")),
         F.pad(x[None, None], (1, 1, 2, 1, 1, 0), "reflect"),
         F.pad(x[None, None], (1, 1, 2, 1, 1, 0), "replicate"),
         F.pad(x[None, None], (1, 1, 2, 1, 1, 0), "circular"),
@@ -114,28 +155,68 @@ def writes(x: torch.Tensor, i: torch.Tensor, g: torch.Tensor, y: torch.Tensor) -
     same[i, 1] = y[0, :, :]
     up = (i + 3) % 3
     return (
-        *(same, x.slice_scatter(y, 1, 0, 4, 2), x.slice_scatter(y, 1, -2), x.select_scatter(y[:, 0], 1, -1)),
-        *(x.scatter(1, g, y), x.scatter(1, g[:2, :, :3], y), x.scatter(1, g, 2.5), x.masked_fill(x > 9, 1)),
-        *(x.scatter_add(1, g, y), x.scatter_add(0, g[:, :, :2].clamp(max=2), y), x.bool().scatter_add(1, g, y > 20)),
+        *(
+            same,
+            x.slice_scatter(y, 1, 0, 4, 2),
+            x.slice_scatter(y, 1, -2),
+            x.select_scatter(y[:, 0], 1, -1),
+        ),
+        *(
+            x.scatter(1, g, y),
+            x.scatter(1, g[:2, :, :3], y),
+            x.scatter(1, g, 2.5),
+            x.masked_fill(x > 9, 1),
+        ),
+        *(
+            x.scatter_add(1, g, y),
+            x.scatter_add(0, g[:, :, :2].clamp(max=2), y),
+            x.bool().scatter_add(1, g, y > 20),
+        ),
         *(x.index_put((i,), y[0, 0]), x.index_put((i, up), y[0], accumulate=True)),
-        *(x.index_put((i[:, None], up), y[0, 0, 0]), x.index_put((None, up), y[0, 0], accumulate=True)),
+        *(
+            x.index_put((i[:, None], up), y[0, 0, 0]),
+            torch.ops.aten.index_put(x, [None, up], y[0, :2], True),
+        ),
         *(x.index_add(1, up, y, alpha=2), x.index_add(1, up * 0, y), x.index_copy(1, up, y)),
-        *(x.index_fill(0, i, 3), x.sum().index_add(0, up[:1] * 0, y[0, 0, :1]), x.new_empty(3).fill_(2)),
+        *(
+            x.index_fill(0, i, 3),
+            x.sum().index_add(0, up[:1] * 0, y[0, 0, 0]),
+            x.new_empty(3).fill_(2),
+        ),
         x.index_put((x > 20,), torch.tensor(-1.0)),
     )
 
 
 def made(x: torch.Tensor) -> Any:
     return (
-        *(torch.arange(5), torch.arange(1, 9, 3), torch.arange(3, -4, -2), torch.arange(0, 2, 0.25)),
-        *(torch.zeros(2, 3), torch.ones(3, dtype=torch.int8), torch.full((2,), 7), torch.full((2,), 0.1)),
+        *(
+            torch.arange(5),
+            torch.arange(1, 9, 3),
+            torch.arange(3, -4, -2),
+            torch.arange(0, 2, 0.25),
+        ),
+        *(
+            torch.zeros(2, 3),
+            torch.ones(3, dtype=torch.int8),
+            torch.full((2,), 7),
+            torch.full((2,), 0.1),
+        ),
         *(torch.full((), True), torch.zeros_like(x), torch.ones_like(x, dtype=torch.bool)),
         *(torch.full_like(x, 0.1), torch.full((2,), 0.1, dtype=torch.bfloat16), x.new_zeros(2)),
         *(x.new_ones(()), x.new_full((1, 2), 3), torch.linspace(-1, 1, 7), torch.linspace(3, 0, 1)),
         *(torch.eye(3), torch.eye(2, 4, dtype=torch.int64), torch.tril_indices(3, 4, 1)),
-        *(torch.triu_indices(4, 3, -1), torch.scalar_tensor(2.5), torch.tensor([1.5, 2]), torch.zeros(0)),
+        *(
+            torch.triu_indices(4, 3, -1),
+            torch.scalar_tensor(2.5),
+            torch.tensor([1.5, 2]),
+            torch.zeros(0),
+        ),
         *(x + torch.arange(5), torch.empty(2, 5).copy_(x[:, 0]), torch.empty_like(x).fill_(3)),
-        *(torch.full((2,), -1, dtype=torch.uint8), torch.full((2,), INF), torch.tril(torch.ones(3, 3))),
+        *(
+            torch.full((2,), -1, dtype=torch.uint8),
+            torch.full((2,), INF),
+            torch.tril(torch.ones(3, 3)),
+        ),
     )
 
 
@@ -145,8 +226,14 @@ CASES: dict[str, Case] = {
     "moves": (moves, (numbers(3, 4, 5), torch.tensor(3.0), torch.zeros(2, 0))),
     "diagonals": (diagonals, (numbers(3, 4, 5), numbers(4))),
     "pads": (pads, (numbers(3, 4, 5), numbers(2, 3, dtype=torch.int64))),
-    "reads": (reads, (numbers(3, 4, 5), ints(-3, 2, 0, 0), ints([0], [2]), numbers(3, 2, 5).long() % 4)),
-    "writes": (writes, (numbers(3, 4, 5), ints(-2, 0), numbers(3, 2, 5).long() % 4, numbers(3, 2, 5) + 0.5)),
+    "reads": (
+        reads,
+        (numbers(3, 4, 5), ints(-3, 2, 0, 0), ints([0], [2]), numbers(3, 2, 5).long() % 4),
+    ),
+    "writes": (
+        writes,
+        (numbers(3, 4, 5), ints(-2, 0), numbers(3, 2, 5).long() % 4, numbers(3, 2, 5) + 0.5),
+    ),
     "made": (made, (numbers(2, 3, 5),)),
 }
 
@@ -157,12 +244,18 @@ def test_as_torch(name: str, check_lowering: Check) -> None:
     check_lowering(fn, *inputs)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.uint8, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.float64, torch.uint8, torch.bool]
+)
 def test_types(dtype: torch.dtype, check_lowering: Check) -> None:
     def f(x: torch.Tensor, i: torch.Tensor) -> Any:
         return (
             *(x.reshape(6, 2), x[:, ::2], x.flip(1), torch.cat((x, x), 1), x.tril(), x[i], x.t()),
-            *(x.gather(1, i.view(1, 2)), torch.cat((x, i.view(1, 2)[:, :1].expand(3, 4))), F.pad(x, (1, 1))),
+            *(
+                x.gather(1, i.view(1, 2)),
+                torch.cat((x, i.view(1, 2)[:, :1].expand(3, 4))),
+                F.pad(x, (1, 1)),
+            ),
             *(x.scatter(1, i.view(1, 2), x[:1]), x.index_put((i,), x[1]), torch.zeros_like(x)),
             x.index_add(0, i, x[1:]),
         )
@@ -175,14 +268,43 @@ def symbolic(x: torch.Tensor, i: torch.Tensor) -> Any:
     n, m = x.shape[:2]
     return (
         *(x.view(n * m, 4), x.flatten(1), x.view(n, m, 2, 2), x.view(-1, 2), x.reshape(-1)),
-        *(x.view(n * m, 4).view(n, m, 4), x.flatten(1).view(n, -1, 2), x.transpose(0, 1).reshape(m, -1)),
-        *(x[:, 1:], x[:, :-1], x[:, -1], x[:, -1:], x[:, ::2], x[1::2], x[:, m // 2 :], x[:, : m - 1]),
-        *(x.flip(1), x.roll(2, 1), x.roll((1, -1), (0, 1)), torch.cat((x, x), 1), torch.stack((x, x), 1)),
+        *(
+            x.view(n * m, 4).view(n, m, 4),
+            x.flatten(1).view(n, -1, 2),
+            x.transpose(0, 1).reshape(m, -1),
+        ),
+        *(
+            x[:, 1:],
+            x[:, :-1],
+            x[:, -1],
+            x[:, -1:],
+            x[:, ::2],
+            x[1::2],
+            x[:, m // 2 :],
+            x[:, : m - 1],
+        ),
+        *(
+            x.flip(1),
+            x.roll(2, 1),
+            x.roll((1, -1), (0, 1)),
+            torch.cat((x, x), 1),
+            torch.stack((x, x), 1),
+        ),
         *(torch.cat((x[:, 1:], x[:, :1], x), 1), x.repeat(2, 1, 1), x.repeat_interleave(2, 1)),
         *(F.pad(x, (0, 0, 2, 1)), x.unsqueeze(1).expand(n, 3, m, 4), x.tril(), x[..., 0].triu(1)),
-        *(x.unfold(1, 2, 1), x[..., 0].diagonal(), torch.arange(n), torch.zeros_like(x), torch.ones(m, n)),
+        *(
+            x.unfold(1, 2, 1),
+            x[..., 0].diagonal(),
+            torch.arange(n),
+            torch.zeros_like(x),
+            torch.ones(m, n),
+        ),
         *(x[:, i], x.index_select(1, i), x.gather(1, i[None, :, None].expand(n, m, 4)), x * n),
-        *(x.slice_scatter(x[:, 1:], 1, 1), x.select_scatter(x[:, 0], 1, -1), F.pad(x, (1, 2), "reflect")),
+        *(
+            x.slice_scatter(x[:, 1:], 1, 1),
+            x.select_scatter(x[:, 0], 1, -1),
+            F.pad(x, (1, 2), "reflect"),
+        ),
         *(x.index_add(1, i, x), x.sum(1, keepdim=True).expand(n, m, 4), torch.full((m,), 3.5)),
     )
 
@@ -226,7 +348,9 @@ def test_repeated_heads_are_an_index() -> None:
 
 def test_data_indices_are_checked() -> None:
     x = numbers(3, 5)
-    assert body(lambda x, i: x[i], x, ints(0)) == ["x[checked(where(i[i0] < 0, i[i0] + 3, i[i0]), 3), i1]"]
+    assert body(lambda x, i: x[i], x, ints(0)) == [
+        "x[checked(where(i[i0] < 0, i[i0] + 3, i[i0]), 3), i1]"
+    ]
     assert body(lambda x, i: x.gather(0, i), x, ints([0])) == ["x[checked(i[i0, i1], 3), i1]"]
 
 
@@ -261,7 +385,10 @@ def halved(x: torch.Tensor) -> Any:
 
 
 REFUSALS: dict[str, tuple[Any, str]] = {
-    "mask": (on_mask, r"mask: the size of the result depends on the data \(at aten.index.Tensor .*py:{1}"),
+    "mask": (
+        on_mask,
+        r"mask: the size of the result depends on the data \(at aten.index.Tensor .*py:{1}",
+    ),
     "item": (item, r"depends on the data .*\.item\(\).*py:{1}|a tensor's data .*py:{1}"),
     "branch": (branch, r"depends on the data \(a Python if, .*py:{2}"),
     "loop": (Loop(), r"depends on the data \(a Python if, while.*test_lower_views.py:\d+"),
@@ -323,3 +450,38 @@ def test_unused_results_are_dropped() -> None:
 def test_unwritten_memory_shows() -> None:
     """torch.empty may hold anything; here it holds what cannot be taken for a result."""
     assert body(lambda x: torch.empty(3), numbers(1)) == ["nan"]
+
+
+def test_sizes_come_out_as_expressions() -> None:
+    traced = trace(lambda x: (x[1:], x.shape[0] - 1, 7), (numbers(4, 3),), {"x": {0: "n"}})
+    outputs = lower(traced).outputs
+    assert [str(o) for o in outputs[1:]] == ["n - 1", "7"]
+
+
+def test_sizes_the_model_treats_apart_are_not_in_the_range() -> None:
+    """torch holds the range to each condition but those that only size 1 breaks."""
+
+    def f(x: torch.Tensor) -> Any:
+        return x + 1 if x.shape[0] > 1 else x
+
+    assert trace(f, (numbers(4),), {"x": {0: "n"}}).dims == {"n": (2, None)}
+    assert trace(lambda x: x + 1, (numbers(4),), {"x": {0: "n"}}).dims == {"n": (1, None)}
+
+
+def test_names_that_mean_something_else() -> None:
+    def f(t0: torch.Tensor, exp: torch.Tensor, n: torch.Tensor) -> Any:
+        return t0 - exp * n
+
+    program = lower(
+        trace(f, (numbers(3), numbers(3), numbers(1)), {"t0": {0: "n"}, "exp": {0: "n"}})
+    )
+    assert [b.name for b in program.program.inputs] == ["t0_", "exp_", "n_"]
+    with pytest.raises(Unsupported, match="dynamic sizes called i0: the name is taken"):
+        trace(f, (numbers(3), numbers(3), numbers(1)), {"t0": {0: "i0"}})
+    with pytest.raises(Unsupported, match="dynamic sizes of y: inputs are t0, exp, n"):
+        trace(f, (numbers(3), numbers(3), numbers(1)), {"y": {0: "n"}})
+
+
+def test_pads_that_torch_leaves_open_are_refused() -> None:
+    with pytest.raises(Unsupported, match="_pad_circular"):
+        lower(trace(lambda x: F.pad(x, (3, -3), "circular"), (numbers(1, 2, 4),)))

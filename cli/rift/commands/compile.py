@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,7 +25,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command()
 def compile(
-    source: Annotated[str | None, typer.Argument(help="FILE.py:NAME, a module or function.")] = None,
+    source: Annotated[
+        str | None, typer.Argument(help="FILE.py:NAME, a module or function.")
+    ] = None,
     expression: Annotated[
         str | None, typer.Option("-c", help="A one-line PyTorch expression instead of a file.")
     ] = None,
@@ -112,7 +113,7 @@ def _stage(made: Compiled, ir: str, compiler: str) -> str:
 
         binary = _binary(made, compiler)
         return binary.ptx if ir == "ptx" else sass(binary.cubin)
-    texts: dict[str, Any] = {"torch": made.torch, "tensor": stages.tensor, "loop": stages.loop}
+    texts: dict[str, Any] = {"torch": made.traced, "tensor": stages.tensor, "loop": stages.loop}
     if ir == "tile":
         heads = [f"# {s}" for s in stages.schedules]
         return "\n".join(f"{h}\n{k}" for h, k in zip(heads, stages.tiles, strict=True))
@@ -125,9 +126,7 @@ def _binary(made: Compiled, compiler: str) -> CudaBinary:
     return compile_cuda(made.stages.source, made.stages.target, compiler=compiler)
 
 
-def _report(
-    made: Compiled, found: Source, seconds: float, compiler: str, as_json: bool
-) -> None:
+def _report(made: Compiled, found: Source, seconds: float, compiler: str, as_json: bool) -> None:
     """Kernels with their predicted cost, then what was measured: registers, or the error."""
     from rift_compiler.report import kernel_rows, largest_error
 
@@ -201,6 +200,3 @@ def _check_ops(names: str | None, target: str, samples: int, as_json: bool) -> N
     wrong = suite.totals(rows).wrong
     if wrong:
         raise Failed(f"{wrong} cases differ from PyTorch")
-
-
-_ = Path

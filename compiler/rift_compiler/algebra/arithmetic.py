@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import mpmath  # type: ignore[import-untyped, unused-ignore]
+import mpmath
 
 Value = Any  # a number of the system in use, or a bool
 State = tuple[Value, ...]
@@ -118,7 +118,8 @@ class High(Exact):
     operand = Arithmetic.operand
 
     def number(self, value: Fraction) -> Value:
-        return mpmath.mpf(value.numerator) / value.denominator
+        whole = mpmath.mpf(value.numerator)
+        return whole if value.denominator == 1 else whole / value.denominator
 
     def exp(self, x: Value) -> Value:
         if mpmath.isfinite(x) and abs(x) > LARGEST_EXPONENT:

@@ -7,14 +7,13 @@ that anyone can check by hand.
 
 from __future__ import annotations
 
-import ast
 import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import sympy  # type: ignore[import-untyped, unused-ignore]
+import sympy
 
 from rift.errors import WrongUsage
 from rift_compiler.algebra import laws
@@ -182,8 +181,7 @@ def _yes(
 def _step(source: str) -> Lambda:
     step = parse(source, 2)
     name, used, size = step.parameters[0], step.widths[0], len(step.body)
-    nodes = [node for part in step.body for node in ast.walk(part)]
-    whole = not used and any(isinstance(n, ast.Name) and n.id == name for n in nodes)
+    whole = name in step.reads and not used
     if step.scalar and used:
         raise WrongUsage(f"lambda: {name}[{used - 1}] is read, but the result is a number")
     if not step.scalar and (whole or used > size):

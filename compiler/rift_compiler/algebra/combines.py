@@ -16,10 +16,10 @@ from itertools import product
 from math import prod
 from random import Random
 
-import sympy  # type: ignore[import-untyped, unused-ignore]
-from sympy.polys.matrices import DomainMatrix  # type: ignore[import-untyped, unused-ignore]
+import sympy
+from sympy.polys.matrices import DomainMatrix
 
-from rift_compiler.algebra.action import ACC, COUNT, NEW, OLD, Refusal, derive
+from rift_compiler.algebra.action import ACC, COUNT, NEW, OLD, Lift, Refusal, movement
 from rift_compiler.algebra.arithmetic import EXACT, State
 from rift_compiler.algebra.lambdas import Lambda, parse
 from rift_compiler.algebra.monoids import Monoid, constant
@@ -174,23 +174,19 @@ def _twisted(loop: Loop, i: int, found: dict[int, Expr]) -> Part:
     new, s = sympy.Symbol("new of the other", real=True), loop.s[i]
     after = loop.after[i].subs(loop.after[c], new)
     lift = after.subs(s, 0)
-    if lift.has(*loop.s) or not lift.has(new):
+    if lift.has(*loop.s) or not (lift.has(new) and after.has(s)):
         return None
-    base = {sympy.Max: "max", sympy.Min: "min"}.get(loop.after[c].func, "sum")
-    moved = derive(lift, new, base, "sum")
-    if isinstance(moved, Refusal) or moved.expr.has(COUNT):
+    moved = movement(Lift(lift, new, None), "sum")
+    if isinstance(moved, Refusal) or moved[0].has(COUNT):
         return None
-    step = moved.expr.subs({ACC: s, OLD: loop.s[c], NEW: new}, simultaneous=True)
+    expr = moved[0]
+    step = expr.subs({ACC: s, OLD: loop.s[c], NEW: new}, simultaneous=True)
     if not vanishes(step + lift - after):
         return None
     a, b = (
-        moved.expr.subs({ACC: side[i], OLD: side[c], NEW: found[c]}, simultaneous=True)
-        for side in (A, B)
+        expr.subs({ACC: side[i], OLD: side[c], NEW: found[c]}, simultaneous=True) for side in (A, B)
     )
-    return (
-        a + b,
-        f"a sum that moves as {text(moved.expr)} when {_name(loop, c)} goes from old to new",
-    )
+    return a + b, f"a sum that moves as {text(expr)} when {_name(loop, c)} goes from old to new"
 
 
 def _chosen(loop: Loop, i: int, found: dict[int, Expr]) -> Part:

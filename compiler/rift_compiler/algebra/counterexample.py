@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, product
 
-import mpmath  # type: ignore[import-untyped, unused-ignore]
+import mpmath
 
 from rift_compiler.algebra.arithmetic import DIGITS, EXACT, HIGH, MANY_DIGITS, State, Value, same
 from rift_compiler.algebra.lambdas import Lambda
@@ -68,25 +68,17 @@ def search(step: Lambda, init: str) -> tuple[Counterexample | None, int]:
         alike = defaultdict(list)
         for run in runs:
             alike[tuple(map(_key, run.states[-1]))].append(run)
-        prefixes = [run for run in runs if run.elements][:MOST_PREFIXES]
-        for prefix, group in product(prefixes, alike.values()):
-            found = _told_apart(step, init, prefix, group)
-            if found is not None:
-                return found, len(runs)
+        pairs = [(group[0], other) for group in alike.values() for other in group[1:]]
+        pairs.sort(key=lambda pair: len(pair[0].elements + (pair[1].elements or (None,) * 4)))
+        for prefix in [run for run in runs if run.elements][:MOST_PREFIXES]:
+            after = {run.elements: _run(step, run.elements, prefix) for run in runs}
+            for pair in pairs:
+                one, other = (after[run.elements] for run in pair)
+                if one is None or other is None or same(one.states[-1], other.states[-1]):
+                    continue
+                if _alike(step, init, pair):
+                    return Counterexample(pair, (one, other)), len(runs)
     return None, len(runs)
-
-
-def _told_apart(step: Lambda, init: str, prefix: Run, group: list[Run]) -> Counterexample | None:
-    """By prefix, of a group of runs that end alike, the first and another."""
-    first, *others = group
-    one = _run(step, first.elements, prefix)
-    for run in others if one is not None else ():
-        other = _run(step, run.elements, prefix)
-        if one is None or other is None or same(one.states[-1], other.states[-1]):
-            continue
-        if _alike(step, init, (first, run)):
-            return Counterexample((first, run), (one, other))
-    return None
 
 
 def _alike(step: Lambda, init: str, pair: tuple[Run, Run]) -> bool:

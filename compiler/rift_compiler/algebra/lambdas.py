@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from rift.errors import WrongUsage
 from rift_compiler.algebra.arithmetic import Arithmetic, State
-from rift_compiler.algebra.terms import check, evaluate, refused
+from rift_compiler.algebra.terms import Term, build, check, refused
 
 LONGEST = 4000  # characters
 MOST_NODES = 4000
@@ -29,7 +29,8 @@ class Lambda:
     source: str
     parameters: tuple[str, ...]
     widths: tuple[int, ...]
-    body: tuple[ast.expr, ...]  # a number's one expression, or a tuple's
+    reads: frozenset[str]  # the parameters that occur
+    body: tuple[Term, ...]  # a number's one expression, or a tuple's
     scalar: bool  # returns a number, not a tuple
     rational: bool  # fractions go to fractions: no exp, log or sqrt, whole literal powers only
 
@@ -42,13 +43,16 @@ class Lambda:
             name: state if width else state[0]
             for name, width, state in zip(self.parameters, self.widths, arguments, strict=True)
         }
-        return tuple(arithmetic.result(evaluate(node, scope, arithmetic)) for node in self.body)
+        return tuple(arithmetic.result(term(scope, arithmetic)) for term in self.body)
 
 
 @lru_cache(maxsize=512)
-def parse(source: str, parameters: int, what: str = "lambda") -> Lambda:
-    """Read a lambda of so many parameters. Raises WrongUsage with the column, from 1."""
-    tree = _tree(source, what)
+def parse(source: str, parameters: int, what: str = "lambda", before: int = 0) -> Lambda:
+    """Read a lambda of so many parameters. Raises WrongUsage with the column, from 1.
+
+    before: characters that the user did not write, and that are not counted.
+    """
+    tree = _tree(source, what, before)
     names = tuple(a.arg for a in tree.args.args)
     if len(set(names)) != parameters or ast.unparse(tree.args) != ", ".join(names):
         raise WrongUsage(f"{what}: expected {parameters} plain parameters, got {source.strip()!r}")
@@ -57,10 +61,12 @@ def parse(source: str, parameters: int, what: str = "lambda") -> Lambda:
     for part in parts or (body,):
         check(part, frozenset(names), what)
     widths = tuple(_width(body, name, what) for name in names)
-    return Lambda(source, names, widths, parts or (body,), not parts, _rational(body))
+    reads = frozenset(name for name in names if any(_is(n, name) for n in ast.walk(body)))
+    terms = tuple(map(build, parts or (body,)))
+    return Lambda(source, names, widths, reads, terms, not parts, _rational(body))
 
 
-def _tree(source: str, what: str) -> ast.Lambda:
+def _tree(source: str, what: str, before: int) -> ast.Lambda:
     text = source.translate(dict.fromkeys(map(ord, "\n\r\t"), " "))
     indent = len(text) - len(text.lstrip())
     if len(text) > LONGEST:
@@ -69,7 +75,8 @@ def _tree(source: str, what: str) -> ast.Lambda:
         with warnings.catch_warnings(action="ignore"):  # of odd literals: they are refused later
             body = ast.parse(text[indent:], mode="eval").body
     except SyntaxError as error:
-        column = indent + (error.offset or 1)
+        inside = error.lineno == 1 and error.offset
+        column = indent - before + (inside or len(text) - indent + 1)
         raise WrongUsage(f"{what}, column {column}: {error.msg}") from error
     except (RecursionError, MemoryError, ValueError) as error:
         raise WrongUsage(f"{what}: cannot be read: {type(error).__name__}, {error}") from error
@@ -80,7 +87,7 @@ def _tree(source: str, what: str) -> ast.Lambda:
         raise WrongUsage(f"{what}: nested deeper than {DEEPEST} levels; give a smaller lambda")
     for node in ast.walk(body):
         if hasattr(node, "col_offset"):
-            node.col_offset += indent
+            node.col_offset += indent - before
     if not isinstance(body, ast.Lambda):
         raise WrongUsage(f'{what}: expected "lambda s, x: ...", got {source.strip()[:60]!r}')
     return body

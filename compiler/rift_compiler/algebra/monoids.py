@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 
-import mpmath  # type: ignore[import-untyped, unused-ignore]
-import sympy  # type: ignore[import-untyped, unused-ignore]
+import mpmath
+import sympy
 
 from rift_compiler.algebra.arithmetic import EXACT, HIGH, PYTHON, Arithmetic, State, Value
 from rift_compiler.algebra.lambdas import Lambda, parse
@@ -58,7 +58,7 @@ class Monoid:
 
 def constant(text: str, what: str = "identity") -> Lambda:
     """Read a number or a tuple of numbers as a lambda of nothing."""
-    return parse(f"lambda: {text}", 0, what)
+    return parse(f"lambda:{text}", 0, what, before=len("lambda:"))
 
 
 def _arithmetic(values: State) -> Arithmetic:

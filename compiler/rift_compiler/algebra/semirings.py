@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import sympy  # type: ignore[import-untyped, unused-ignore]
+import sympy
 
 from rift_compiler.algebra.symbols import Expr
 

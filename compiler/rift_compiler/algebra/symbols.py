@@ -11,12 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import TypeAlias
 
-import sympy  # type: ignore[import-untyped, unused-ignore]
-from sympy.logic.boolalg import (  # type: ignore[import-untyped, unused-ignore]
-    BooleanAtom,
-    BooleanFunction,
-)
-from sympy.printing.str import StrPrinter  # type: ignore[import-untyped, unused-ignore]
+import sympy
+from sympy.logic.boolalg import BooleanAtom, BooleanFunction
+from sympy.printing.str import StrPrinter
 
 from rift_compiler.algebra.arithmetic import Arithmetic, Compare, Undefined, Value
 
@@ -139,16 +136,20 @@ def vanishes(value: Expr) -> bool:
         return False
     if _numerator(value) == 0:
         return True
-    if value.has(sympy.log) and _numerator(sympy.exp(sympy.expand(value)) - 1) == 0:
-        return True  # of real numbers, v = 0 where exp(v) = 1
+    if value.has(sympy.log):  # of real numbers, v = 0 where exp(v) = 1
+        over, under = sympy.fraction(sympy.together(sympy.exp(sympy.expand(value))))
+        if sympy.expand(over - under) == 0:
+            return True
     return value.count_ops() <= LARGEST_TO_SIMPLIFY and bool(sympy.simplify(value) == 0)
 
 
 def _numerator(value: Expr) -> Expr:
-    return sympy.expand(sympy.fraction(sympy.together(value))[0])
+    if any(power.exp.is_negative for power in value.atoms(sympy.Pow)):
+        value = sympy.fraction(sympy.together(value))[0]
+    return sympy.expand(value)
 
 
-class _Text(StrPrinter):  # type: ignore[misc, unused-ignore]
+class _Text(StrPrinter):  # type: ignore[misc]
     """Prints in the language of `lambdas`, so that what is printed can be read and run."""
 
     def _as_ordered_terms(self, expr: Expr, order: str | None = None) -> list[Expr]:

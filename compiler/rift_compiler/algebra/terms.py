@@ -1,4 +1,4 @@
-"""One expression of a step function: what may stand in it, and its value. Nothing is `eval`ed."""
+"""One expression of a step function: what may stand in it, and its value. No `eval`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 from rift.errors import WrongUsage
@@ -43,7 +43,7 @@ def refused(node: ast.AST, construct: str, what: str) -> WrongUsage:
 
 
 def check(root: ast.expr, names: frozenset[str], what: str) -> None:
-    """Raise WrongUsage for the construct nearest to root that `evaluate` does not know."""
+    """Raise WrongUsage for the construct nearest to root that `build` does not know."""
     pending: list[ast.AST] = [root]
     for node in pending:
         if not _known(node, names):
@@ -85,73 +85,99 @@ def _known(node: ast.AST, names: frozenset[str]) -> bool:
     return isinstance(node, (ast.IfExp, ast.BoolOp))
 
 
-def evaluate(node: ast.AST, scope: Mapping[str, Value], n: Arithmetic) -> Value:
-    """The value of a checked node in a number system."""
-    if isinstance(node, ast.Name):
-        return scope.get(node.id, n.infinity)
-    return _EVALUATORS[type(node)](node, lambda inner: evaluate(inner, scope, n), n)
+Scope = Mapping[str, Value]
+Term = Callable[[Scope, Arithmetic], Value]  # the value of an expression in a number system
 
 
-Of = Callable[[ast.AST], Value]
+def build(node: ast.expr) -> Term:
+    """Return a checked node as a function."""
+    return _BUILDERS[type(node)](node)
 
 
-def _constant(node: ast.Constant, of: Of, n: Arithmetic) -> Value:
+def _constant(node: ast.Constant) -> Term:
     value: Any = node.value
-    return value if isinstance(value, bool) else n.number(_exact(str(value)))
+    if isinstance(value, bool):
+        return lambda scope, n: value
+    exact = Fraction(str(value))  # 0.1 is a tenth
+    return lambda scope, n: n.number(exact)
 
 
-@lru_cache(maxsize=512)
-def _exact(text: str) -> Fraction:
-    return Fraction(text)  # 0.1 is a tenth
+def _name(node: ast.Name) -> Term:
+    name = node.id
+    return lambda scope, n: scope.get(name, n.infinity)
 
 
-def _item(node: ast.Subscript, of: Of, n: Arithmetic) -> Value:
-    return of(node.value)[node.slice.value]  # type: ignore[attr-defined]
+def _item(node: ast.Subscript) -> Term:
+    name, index = node.value.id, node.slice.value  # type: ignore[attr-defined]
+    return lambda scope, n: scope[name][index]
 
 
-def _binary(node: ast.BinOp, of: Of, n: Arithmetic) -> Value:
-    operate = BINARY.get(type(node.op), n.power)
-    return operate(n.operand(of(node.left)), n.operand(of(node.right)))
+def _binary(node: ast.BinOp) -> Term:
+    a, b = build(node.left), build(node.right)
+    if isinstance(node.op, ast.Pow):
+        return lambda scope, n: n.power(n.operand(a(scope, n)), n.operand(b(scope, n)))
+    operate = BINARY[type(node.op)]
+    return lambda scope, n: operate(n.operand(a(scope, n)), n.operand(b(scope, n)))
 
 
-def _unary(node: ast.UnaryOp, of: Of, n: Arithmetic) -> Value:
+def _unary(node: ast.UnaryOp) -> Term:
+    a = build(node.operand)
     if isinstance(node.op, ast.Not):
-        return n.choose(of(node.operand), lambda: False, lambda: True)
-    value = n.operand(of(node.operand))
-    return -value if isinstance(node.op, ast.USub) else value
+        return lambda scope, n: n.choose(a(scope, n), lambda: False, lambda: True)
+    if isinstance(node.op, ast.USub):
+        return lambda scope, n: -n.operand(a(scope, n))
+    return lambda scope, n: n.operand(a(scope, n))
 
 
-def _comparison(node: ast.Compare, of: Of, n: Arithmetic) -> Value:
-    values = [n.operand(of(v)) for v in (node.left, *node.comparators)]
-    tests = map(n.compare, (RELATIONS[type(op)] for op in node.ops), values, values[1:])
-    return reduce(lambda so_far, test: n.both(so_far, lambda: test), tests)
+def _comparison(node: ast.Compare) -> Term:
+    terms = [build(part) for part in (node.left, *node.comparators)]
+    relations = [RELATIONS[type(op)] for op in node.ops]
+
+    def compare(scope: Scope, n: Arithmetic) -> Value:
+        values = [n.operand(term(scope, n)) for term in terms]
+        tests = map(n.compare, relations, values, values[1:])
+        return reduce(lambda so_far, test: n.both(so_far, lambda: test), tests)
+
+    return compare
 
 
-def _choice(nodes: list[ast.expr], of: Of, n: Arithmetic) -> Value:
-    return n.choose(of(nodes[0]), lambda: of(nodes[1]), lambda: of(nodes[2]))
+def _choice(test: ast.expr, then: ast.expr, other: ast.expr) -> Term:
+    c, a, b = build(test), build(then), build(other)
+    return lambda scope, n: n.choose(c(scope, n), lambda: a(scope, n), lambda: b(scope, n))
 
 
-def _connective(node: ast.BoolOp, of: Of, n: Arithmetic) -> Value:
-    join = n.either if isinstance(node.op, ast.Or) else n.both
-    first, *rest = node.values
-    return reduce(lambda so_far, v: join(so_far, lambda: of(v)), rest, of(first))
+def _connective(node: ast.BoolOp) -> Term:
+    name = "either" if isinstance(node.op, ast.Or) else "both"
+
+    def pair(a: Term, b: Term) -> Term:
+        return lambda scope, n: getattr(n, name)(a(scope, n), lambda: b(scope, n))
+
+    return reduce(pair, map(build, node.values))
 
 
-def _call(node: ast.Call, of: Of, n: Arithmetic) -> Value:
+def _call(node: ast.Call) -> Term:
     name = node.func.id  # type: ignore[attr-defined]
     if name == "where":
-        return _choice(node.args, of, n)
-    values = [n.operand(of(argument)) for argument in node.args]
-    return getattr(n, name)(*values) if name in ONE else reduce(getattr(n, name), values)
+        return _choice(*node.args)
+    first, *rest = map(build, node.args)
+    if not rest:
+        return lambda scope, n: getattr(n, name)(n.operand(first(scope, n)))
+
+    def extreme(scope: Scope, n: Arithmetic) -> Value:
+        values = (n.operand(term(scope, n)) for term in rest)
+        return reduce(getattr(n, name), values, n.operand(first(scope, n)))
+
+    return extreme
 
 
-_EVALUATORS: dict[type, Callable[[Any, Of, Arithmetic], Value]] = {
+_BUILDERS: dict[type, Callable[[Any], Term]] = {
     ast.Constant: _constant,
+    ast.Name: _name,
     ast.Subscript: _item,
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
     ast.Compare: _comparison,
     ast.BoolOp: _connective,
-    ast.IfExp: lambda node, of, n: _choice([node.test, node.body, node.orelse], of, n),
+    ast.IfExp: lambda node: _choice(node.test, node.body, node.orelse),
     ast.Call: _call,
 }

@@ -16,6 +16,7 @@ from torch._prims_common import elementwise_dtypes
 from rift_compiler.dtypes import BY_TORCH, DType, f64
 from rift_compiler.errors import Unsupported
 from rift_compiler.expr import TRUE, Node, apply, cast, const, dim, fold, fresh_axis, load
+from rift_compiler.index import largest, smallest
 from rift_compiler.tensor_ir import Buffer, Def, axes_of
 
 Scalar = int | float | bool
@@ -62,7 +63,10 @@ class Tensor:
         """The element at axes, aligned at the right as torch broadcasts."""
         mine = axes[len(axes) - self.rank :]
         one = const(1)
-        index = [const(0) if s is one and a.extent is not one else a for s, a in zip(self.shape, mine, strict=True)]
+        index = [
+            const(0) if s is one and a.extent is not one else a
+            for s, a in zip(self.shape, mine, strict=True)
+        ]
         return self.at(*index)
 
 
@@ -94,7 +98,7 @@ class Builder:
                 out = out + a if name == "Add" else out * a
             return out
         if name in ("Max", "Min"):
-            return functools.reduce(lambda a, b: apply(name.lower(), a, b), args)
+            return functools.reduce(largest if name == "Max" else smallest, args)
         if name in ("FloorDiv", "CleanDiv", "PythonMod", "Mod"):
             return args[0] // args[1] if "Div" in name else args[0] % args[1]
         if name == "Pow" and args[1].op == "const":
@@ -115,7 +119,9 @@ class Builder:
         op = _REAL.get(name)
         if op is None:
             raise Unsupported(f"the number {e}, made of sizes by {name}", self.source)
-        return functools.reduce(lambda x, y: apply(op, x, y), args) if args[1:] else apply(op, *args)
+        if len(args) == 1:
+            return apply(op, *args)
+        return functools.reduce(lambda x, y: apply(op, x, y), args)
 
     def shape(self, which: int = 0) -> tuple[Node, ...]:
         """The shape of the op's result."""
@@ -150,21 +156,28 @@ class Builder:
         return self.define(dtype, t.shape, lambda *i: cast(t.at(*i), dtype))
 
     def pointwise(
-        self, fn: Callable[..., Node], *args: Tensor | Scalar, kind: Kind = Kind.DEFAULT
+        self,
+        fn: Callable[..., Node],
+        *args: Tensor | Scalar,
+        kind: Kind = Kind.DEFAULT,
+        exact: bool = False,
     ) -> Tensor:
-        """fn of each element, broadcast and promoted as torch does; the op's result."""
+        """fn of each element, broadcast and promoted as torch does; the op's result.
+
+        exact: numbers are rounded to f16 or bf16 where the tensors are; comparisons always do so.
+        """
         fakes = [a.fake if isinstance(a, Tensor) else a for a in args]
         compute, _ = elementwise_dtypes(*fakes, type_promotion_kind=kind)
         common, _ = elementwise_dtypes(*fakes, type_promotion_kind=Kind.NO_OPMATH)
         narrow, opmath = dtype_of(common), dtype_of(compute).opmath
-        exact = kind is Kind.ALWAYS_BOOL  # comparisons round scalars too, arithmetic does not
 
         def operand(a: Tensor | Scalar, axes: Sequence[Node]) -> Node:
-            rounds = exact or (isinstance(a, Tensor) and a.rank > 0)
+            rounds = exact or kind is Kind.ALWAYS_BOOL or (isinstance(a, Tensor) and a.rank > 0)
             first = narrow if rounds and not narrow.computes else opmath
             if isinstance(a, Tensor):
                 return cast(cast(a.broadcast(axes), first), opmath)
-            return cast(self.fill(a, first) if first is not opmath else self.scalar(a, opmath), opmath)
+            number = self.scalar(a, opmath) if first is opmath else self.fill(a, first)
+            return cast(number, opmath)
 
         return self.result(
             lambda *axes: cast(fn(*(operand(a, axes) for a in args)), self.dtype())

@@ -12,6 +12,7 @@ from torch._decomp import decomposition_table
 from torch._export.utils import _collect_all_valid_cia_ops
 from torch.export import exported_program
 
+from rift_compiler.frontend import ops  # noqa: F401  fills LOWERINGS
 from rift_compiler.frontend.decompose import DECOMPOSITIONS
 from rift_compiler.frontend.registry import LOWERINGS
 

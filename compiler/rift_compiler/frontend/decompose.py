@@ -51,6 +51,34 @@ def attention(
     return out.to(query.dtype)
 
 
+def group_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    batch: int,
+    channels: int,
+    inner: int,
+    groups: int,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """native_group_norm as its documentation defines it; torch's own one speaks of strides."""
+    grouped = _widened(x).reshape(batch, groups, channels // groups * inner)
+    var, mean = torch.var_mean(grouped, 2, correction=0, keepdim=True)
+    rstd = torch.rsqrt(var + eps)
+    out = ((grouped - mean) * rstd).reshape(x.shape)
+    along = [channels, *[1] * (x.dim() - 2)]
+    out = out if weight is None else out * weight.reshape(along)
+    out = out if bias is None else out + bias.reshape(along)
+    mean, rstd = (t.reshape(batch, groups).to(x.dtype) for t in (mean, rstd))
+    return out.to(x.dtype), mean, rstd
+
+
+def _widened(x: torch.Tensor) -> torch.Tensor:
+    """x in the type that torch accumulates in."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    aten.native_group_norm.default: group_norm,
     aten.scaled_dot_product_attention.default: attention,
 }

@@ -10,9 +10,10 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 
 from rift_compiler.errors import Unsupported
-from rift_compiler.expr import const
 from rift_compiler.frontend.builder import Builder, Tensor, dtype_of
+from rift_compiler.frontend.names import free
 from rift_compiler.frontend.registry import LOWERINGS
+from rift_compiler.frontend.sizes import no_new_conditions
 from rift_compiler.frontend.trace import TorchProgram, source_of
 from rift_compiler.tensor_ir import Buffer, Def, Dim, TensorProgram, loads, verify
 
@@ -20,7 +21,7 @@ from rift_compiler.tensor_ir import Buffer, Def, Dim, TensorProgram, loads, veri
 @dataclass(frozen=True)
 class Lowered:
     """A Tensor IR program, the tensors that are bound to inputs which are not the user's, and
-    what each output is: a tensor's name, or a plain value."""
+    what each output is: a tensor's buffer, the expression of a size, or a plain value."""
 
     program: TensorProgram
     bound: Mapping[str, torch.Tensor]
@@ -36,11 +37,12 @@ def lower(p: TorchProgram) -> Lowered:
     signature = p.exported.graph_signature
     inputs, bound, users, fixed = _inputs(p, builder, values)
     outputs: tuple[Any, ...] = ()
-    for node in p.exported.graph.nodes:
-        if node.op == "call_function":
-            values[node.name] = _call(builder, node, values)
-        elif node.op == "output":
-            outputs = tuple(_value(builder, a, values) for a in node.args[0])
+    with no_new_conditions(p.exported):
+        for node in p.exported.graph.nodes:
+            if node.op == "call_function":
+                values[node.name] = _call(builder, node, values)
+            elif node.op == "output":
+                outputs = tuple(_value(builder, a, values) for a in node.args[0])
     for spec in signature.output_specs:
         if spec.kind is not OutputKind.USER_OUTPUT:
             raise Unsupported(f"a model that changes {spec.target or spec.arg} ({spec.kind.name})")
@@ -76,14 +78,19 @@ def _inputs(p: TorchProgram, builder: Builder, values: dict[str, Any]) -> Any:
             fixed.append(fake)
             values[name] = fake
             continue
-        buffer = Buffer(name, dtype_of(fake.dtype), tuple(builder.size(s) for s in fake.shape))
+        shape = tuple(builder.size(s) for s in fake.shape)
+        try:
+            dtype = dtype_of(fake.dtype)
+        except Unsupported:
+            raise Unsupported(f"input {name} of type {fake.dtype}") from None
+        buffer = Buffer(free(name, {*p.dims, *(b.name for b in inputs)}), dtype, shape)
         inputs.append(buffer)
         values[name] = Tensor(buffer, fake)
         if user:
-            users.append(name)
+            users.append(buffer.name)
             fixed.append(None)
         else:
-            bound[name] = _held(p, spec)
+            bound[buffer.name] = _held(p, spec)
     return inputs, bound, users, fixed
 
 
@@ -123,7 +130,8 @@ def _call(builder: Builder, node: torch.fx.Node, values: Mapping[str, Any]) -> A
             try:
                 dtype_of(fake.dtype)
             except Unsupported:
-                raise Unsupported(f"{name} with result type {fake.dtype}", source_of(node)) from None
+                what = f"{name} with result type {fake.dtype}"
+                raise Unsupported(what, source_of(node)) from None
     return lowering(builder, **bound)
 
 
@@ -169,8 +177,10 @@ def _outputs(
                     out.dtype, out.shape, lambda *i, t=copied: t.at(*i), out.fake
                 )
             names.append(out.buffer.name)
+        elif isinstance(out, torch.SymInt):
+            out = builder.size(out)
+        elif isinstance(out, torch.SymFloat | torch.SymBool):
+            raise Unsupported(f"an output computed from sizes: {out}")
         final.append(out)
     return tuple(o.buffer if isinstance(o, Tensor) else o for o in final), names
 
-
-ZERO = const(0)

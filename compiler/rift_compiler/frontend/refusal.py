@@ -18,8 +18,8 @@ from rift_compiler.errors import Unsupported
 
 _NOT_THE_MODEL = (f"{Path(torch.__file__).parent}/", f"{Path(__file__).parent}/")
 _DATA = (
-    "what to compute, or a size, depends on the data (a Python if, while, int(), float() or .item() "
-    "of a tensor, or an op whose result's size is data)"
+    "what to compute, or a size, depends on the data (a Python if, while, int(), float() or "
+    ".item() of a tensor, or an op whose result's size is data)"
 )
 _ON_DATA = (GuardOnDataDependentSymNode, DataDependentOutputException, DynamicOutputShapeException)
 _ON_DATA_TEXT = re.compile(r"data-dependent|Cannot cast FakeTensor|unbacked symbol")
@@ -36,6 +36,14 @@ def refusal(error: Exception) -> Unsupported:
         return Unsupported(f"dynamic sizes {sizes[1]}: {_only_for(text)}", line)
     lines = [stripped for raw in text.splitlines() if (stripped := raw.strip())]
     return Unsupported(lines[0] if lines else type(error).__name__, line)
+
+
+def not_one(text: str) -> frozenset[str]:
+    """The dynamic sizes that torch.export would take, were they not allowed to be 1."""
+    found = re.findall(
+        r"Not all values of (\w+) = .* satisfy the generated guard .* != \d+\.", text
+    )
+    return frozenset(found)
 
 
 def _only_for(text: str) -> str:

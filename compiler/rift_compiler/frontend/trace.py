@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.export import Dim, ExportedProgram
+from torch._dynamo.exc import UserError
+from torch.export import ExportedProgram
 from torch.fx.traceback import annotate_fn
 from torch.utils import _pytree as pytree
 
 from rift_compiler.errors import Unsupported
 from rift_compiler.frontend.composites import few_overrides, table
-from rift_compiler.frontend.refusal import model_line, quiet, refusal
-
-Dynamic = Mapping[str, Mapping[int, str]] | None  # input name -> {dimension: dim name}
+from rift_compiler.frontend.refusal import model_line, not_one, quiet, refusal
+from rift_compiler.frontend.sizes import (
+    Dynamic,
+    Spec,
+    any_size,
+    limits,
+    no_new_conditions,
+    specs,
+    symbol_of,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,9 @@ class TorchProgram:
             if node.op == "placeholder":
                 lines.append(f"input {node.name}{typed}")
             elif node.op == "call_function":
-                args = ", ".join([*map(str, node.args), *(f"{k}={v}" for k, v in node.kwargs.items())])
+                args = ", ".join(
+                    [*map(str, node.args), *(f"{k}={v}" for k, v in node.kwargs.items())]
+                )
                 lines.append(f"{node.name}{typed} = {node.target}({args})    # {source_of(node)}")
             elif node.op == "output":
                 lines.append(f"return {', '.join(map(str, node.args[0]))}")
@@ -57,10 +69,21 @@ class Expression(torch.nn.Module):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.function = annotate_fn({})(function)  # else torch records no lines of it
+        run = annotate_fn({})(function)  # else torch records no lines of it
 
-    def forward(self, *args: Any) -> Any:
-        return self.function(*args)
+        def forward(*args: Any) -> Any:
+            return run(*args)
+
+        self.named = _names_inputs(function)
+        self.forward = functools.wraps(function)(forward) if self.named else forward
+
+
+def _names_inputs(function: Callable[..., Any]) -> bool:
+    """Whether each positional input has one name in the function's signature."""
+    if not inspect.isfunction(function):
+        return False
+    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+    return all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
 
 
 def trace(
@@ -74,13 +97,13 @@ def trace(
     from rift_compiler.frontend import ops  # noqa: F401  fills LOWERINGS
 
     module = target if isinstance(target, torch.nn.Module) else Expression(target)
-    shapes = _dynamic_shapes(target, inputs, dynamic)
     try:
-        with torch.no_grad(), quiet(), few_overrides(), warnings.catch_warnings():
+        with torch.no_grad(), quiet(), few_overrides(), any_size(), warnings.catch_warnings():
             # torch's own: export copies its treespecs with deepcopy, which asks isinstance
             warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
-            exported = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
-            exported = exported.run_decompositions(table())
+            exported, sizes = _export(module, tuple(inputs), dynamic)
+            with no_new_conditions(exported):
+                exported = exported.run_decompositions(table())
     except Unsupported:
         raise
     except Exception as error:
@@ -88,48 +111,41 @@ def trace(
         if failure is not None:
             raise failure from None
         raise refusal(error) from error
-    return _named(exported, shapes)
+    return _named(exported, sizes)
 
 
-def _dynamic_shapes(target: Any, inputs: Sequence[Any], dynamic: Dynamic) -> Any:
-    if not dynamic:
-        return None
-    forward = target.forward if isinstance(target, torch.nn.Module) else target
-    names = list(forward.__code__.co_varnames[: forward.__code__.co_argcount])
-    names = names[1:] if names[:1] == ["self"] else names
-    unknown = sorted(set(dynamic) - set(names[: len(inputs)]))
-    if unknown:
-        raise Unsupported(f"dynamic sizes of {', '.join(unknown)}: inputs are {', '.join(names)}")
-    dims = {d: Dim(d, min=1) for sizes in dynamic.values() for d in sizes.values()}
-    specs = tuple({n: dims[d] for n, d in dynamic.get(name, {}).items()} for name in names[: len(inputs)])
-    return specs if isinstance(target, torch.nn.Module) else (specs,)
+def _export(module: Any, inputs: tuple[Any, ...], dynamic: Dynamic) -> Any:
+    """The exported program, and its inputs' dynamic sizes."""
+    above_one: frozenset[str] = frozenset()
+    while True:
+        sizes = specs(module.forward, inputs, dynamic, above_one)
+        nested = isinstance(module, Expression) and not module.named
+        shapes = (sizes,) if nested and sizes is not None else sizes
+        try:
+            return torch.export.export(module, inputs, dynamic_shapes=shapes), sizes
+        except UserError as error:
+            names = not_one(str(error)) - above_one
+            if not names:
+                raise
+            above_one |= names
 
 
-def _named(exported: ExportedProgram, shapes: Any) -> TorchProgram:
+def _named(exported: ExportedProgram, sizes: Sequence[Spec] | None) -> TorchProgram:
     """Give torch's size symbols the names of the dims they come from."""
     symbols: dict[Any, str] = {}
     dims: dict[str, tuple[int, int | None]] = {}
-    flat = [s for s in (shapes or ())]
-    flat = list(flat[0]) if len(flat) == 1 and isinstance(flat[0], tuple) else flat
     users = exported.graph_signature.user_inputs
     by_name = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
-    for name, spec in zip(users, flat, strict=False):
+    for name, spec in zip(users, sizes or (), strict=False):
         value = by_name[str(name)].meta["val"] if str(name) in by_name else None
-        for position, d in (spec or {}).items():
+        for position, d in spec.items():
             size = value.shape[position] if value is not None else 0
-            symbol = getattr(getattr(size, "node", None), "expr", None)
-            if symbol is None or not symbol.is_Symbol:
+            symbol = symbol_of(size)
+            if symbol is None:
                 raise Unsupported(f"dynamic size {d.__name__}: the model fixes it to {size}")
             symbols[symbol] = d.__name__
-            low, high = _range(exported, symbol)
-            dims[d.__name__] = (low, high)
+            dims[d.__name__] = limits(exported, symbol)
     return TorchProgram(exported, dims, symbols)
-
-
-def _range(exported: ExportedProgram, symbol: Any) -> tuple[int, int | None]:
-    limits = exported.range_constraints[symbol]
-    high = int(limits.upper) if limits.upper.is_Integer and int(limits.upper) < 2**31 else None
-    return max(int(limits.lower), 1), high
 
 
 def source_of(node: torch.fx.Node) -> str:

@@ -8,10 +8,22 @@ the algebra (algebra.action) from the terms alone; nothing here knows what the p
 
 from __future__ import annotations
 
+import functools
+
 import sympy
 
 from rift_compiler.algebra.action import Action, derive
-from rift_compiler.expr import Node, apply, arg, cast, const, fold, open_fold, rewrite, substitute, walk
+from rift_compiler.expr import (
+    Node,
+    apply,
+    arg,
+    const,
+    fold,
+    open_fold,
+    rewrite,
+    substitute,
+    walk,
+)
 from rift_compiler.rules.rule import Rule
 
 
@@ -46,8 +58,11 @@ def _action(n: Node, base: Node, body: Node, bound: frozenset[Node]) -> Node | N
     element = symbols.element(base) if base.monoid == "mean" else None
     if base.monoid == "mean" and element is None:
         return None
-    found = derive(lift, symbols.centre, base.monoid, n.monoid, element)
+    found = _derived(lift, symbols.centre, base.monoid, n.monoid, element)
     return _expression(found.expr, n.dtype, base) if isinstance(found, Action) else None
+
+
+_derived = functools.lru_cache(maxsize=1024)(derive)
 
 
 class _Symbols:
@@ -75,7 +90,12 @@ class _Symbols:
         return matches[0] if matches else None
 
     def _symbol(self, n: Node) -> sympy.Expr:
-        if n.op == "const" and n.dtype.is_float and n.value == n.value and abs(n.value) != float("inf"):
+        if (
+            n.op == "const"
+            and n.dtype.is_float
+            and n.value == n.value
+            and abs(n.value) != float("inf")
+        ):
             return sympy.Integer(int(n.value)) if n.value.is_integer() else sympy.Float(n.value)
         return self.opaque.setdefault(n, sympy.Symbol(f"x{len(self.opaque)}", real=True))
 
@@ -150,8 +170,6 @@ def _twisted(n: Node, base: Node, body: Node, axes: list[Node], act: Node) -> No
     safe = substitute(act, {new: apply("finite", new)})
     return fold(n.monoid, axes, lift, base, safe) + (base - base)
 
-
-_ = cast
 
 TWIST = Rule(
     "twist",

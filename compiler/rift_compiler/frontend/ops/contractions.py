@@ -65,14 +65,10 @@ def product(b: Builder, x: Tensor, y: Tensor, wide: DType | None = None) -> Tens
     return contract(b, [x.shape[-1]], x, left, y, right, wide)
 
 
-@lowers("aten.matmul.default")
-def matmul(b: Builder, x: Tensor, other: Tensor) -> Tensor:
-    return plus(b, product(b, x, other), None)
-
-
-@lowers("aten.mm.default", "aten.bmm.default")
-def mm(b: Builder, x: Tensor, mat2: Tensor) -> Tensor:
-    return matmul(b, x, mat2)
+@lowers(*(f"aten.{op}.default" for op in ("matmul", "mm", "bmm", "mv", "dot")))
+def matmul(b: Builder, x: Tensor, **other: Tensor) -> Tensor:
+    (y,) = other.values()  # each op has a name of its own for it
+    return plus(b, product(b, x, y), None)
 
 
 @lowers("aten._int_mm.default")
@@ -80,33 +76,10 @@ def int_mm(b: Builder, x: Tensor, mat2: Tensor) -> Tensor:
     return product(b, x, mat2, b.dtype())
 
 
-@lowers("aten.mv.default")
-def mv(b: Builder, x: Tensor, vec: Tensor) -> Tensor:
-    return matmul(b, x, vec)
-
-
-@lowers("aten.dot.default")
-def dot(b: Builder, x: Tensor, tensor: Tensor) -> Tensor:
-    return matmul(b, x, tensor)
-
-
-@lowers("aten.addmm.default")
-def addmm(
-    b: Builder, x: Tensor, mat1: Tensor, mat2: Tensor, beta: Scalar, alpha: Scalar
-) -> Tensor:
-    return plus(b, product(b, mat1, mat2), x, beta, alpha)
-
-
-@lowers("aten.baddbmm.default")
-def baddbmm(
-    b: Builder, x: Tensor, batch1: Tensor, batch2: Tensor, beta: Scalar, alpha: Scalar
-) -> Tensor:
-    return addmm(b, x, batch1, batch2, beta, alpha)
-
-
-@lowers("aten.addmv.default")
-def addmv(b: Builder, x: Tensor, mat: Tensor, vec: Tensor, beta: Scalar, alpha: Scalar) -> Tensor:
-    return addmm(b, x, mat, vec, beta, alpha)
+@lowers(*(f"aten.{op}.default" for op in ("addmm", "baddbmm", "addmv")))
+def addmm(b: Builder, x: Tensor, beta: Scalar, alpha: Scalar, **factors: Tensor) -> Tensor:
+    one, two = factors.values()  # mat1 and mat2, batch1 and batch2, mat and vec
+    return plus(b, product(b, one, two), x, beta, alpha)
 
 
 @lowers("aten.addbmm.default")

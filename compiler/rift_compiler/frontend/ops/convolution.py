@@ -1,4 +1,4 @@
-"""Convolutions: an index map to every element's patch of the input, then a product with the weight."""
+"""Convolutions: an index map to each element's patch of the input, times the weight, summed."""
 
 from __future__ import annotations
 
@@ -64,9 +64,7 @@ def convolution(
     total = b.reduce("sum", products, range(2 + n, 3 + 2 * n))
     if bias is None:
         return plus(b, total, None)
-    return b.result(
-        lambda *axes: cast(total.at(*axes) + cast(bias.at(axes[1]), wide), b.dtype())
-    )
+    return b.result(lambda *axes: cast(total.at(*axes) + cast(bias.at(axes[1]), wide), b.dtype()))
 
 
 def _forward(at: Node, k: Node, size: Node, step: int, pad: int, dil: int) -> tuple[Node, Node]:

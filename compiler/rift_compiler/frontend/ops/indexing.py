@@ -1,4 +1,4 @@
-"""Reading at places that come from data. Each is checked: out of range is an error, never a read."""
+"""Reading at places that come from data. Each is checked: out of range is an error."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def wrapped(i: Node, size: Node) -> Node:
     return checked(where(i < 0, i + size, i), size)
 
 
-def indexed(
-    b: Builder, indices: list[Tensor | None]
-) -> tuple[dict[int, Tensor], int, int]:
+def indexed(b: Builder, indices: list[Tensor | None]) -> tuple[dict[int, Tensor], int, int]:
     """Advanced indexing: dimension -> index, and where and how many the dimensions of the indices
     (broadcast together) are in the result: in place of the first, or ahead of all if apart."""
     at = {n: t for n, t in enumerate(indices) if t is not None}
@@ -80,10 +78,8 @@ def gather(b: Builder, x: Tensor, dim: int, index: Tensor, sparse_grad: bool) ->
 
 @lowers("aten.take.default")
 def take(b: Builder, x: Tensor, index: Tensor) -> Tensor:
-    count = math.prod(x.shape, start=ONE)  # type: ignore[call-overload]
-    return b.result(
-        lambda *axes: x.at(*unflatten(wrapped(index.at(*axes), count), x.shape))
-    )
+    count = math.prod(x.shape, start=ONE)
+    return b.result(lambda *axes: x.at(*unflatten(wrapped(index.at(*axes), count), x.shape)))
 
 
 def at_least_1d(b: Builder, x: Tensor) -> Tensor:

@@ -3,16 +3,18 @@ decomposes into these (gelu, softplus, logit, ...) has no row."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 
 from rift_compiler.dtypes import bool_
 from rift_compiler.expr import FALSE, Node, apply, cast, const, where
-from rift_compiler.frontend.builder import Builder, Kind, Tensor
+from rift_compiler.frontend.builder import Builder, Tensor
 from rift_compiler.frontend.registry import lowers
 from rift_compiler.scalar_ops import SCALAR_OPS
 
@@ -20,6 +22,7 @@ Value = Any  # a Tensor, a number, or a size that is known at run time
 Expression = Callable[..., Node]
 PROMOTED = ("x", "other", "exponent", "min", "max")  # scalars that take part in type promotion
 FACTORS = ("alpha", "value", "weight")  # scalars of the type that the others are computed in
+EXACT = ("pow", "remainder", "fmod", "xlogy", "special_xlog1py")  # torch rounds their scalars
 
 
 def _sign(x: Node) -> Node:
@@ -81,9 +84,14 @@ def _pow(x: Node, exponent: Node) -> Node:
     return apply("pow", x, exponent)
 
 
-def _xlogy(x: Node, other: Node) -> Node:
-    product = where(x.eq(0), const(0, x.dtype), x * apply("log", other))
-    return where(other.ne(other), other, product)
+def _xlogy(log: str) -> Expression:
+    """x * log(other), where 0 * anything is 0."""
+
+    def value(x: Node, other: Node) -> Node:
+        product = where(x.eq(0), const(0, x.dtype), x * apply(log, other))
+        return where(other.ne(other), other, product)
+
+    return value
 
 
 def _clamp(x: Node, min: Node | None, max: Node | None) -> Node:
@@ -148,15 +156,16 @@ ROWS: tuple[tuple[str, str | Expression, Kind], ...] = (
     ("fmax", _extreme("fmax"), Kind.DEFAULT),
     ("fmin", _extreme("fmin"), Kind.DEFAULT),
     ("hypot", "hypot", Kind.DEFAULT),
-    ("xlogy", _xlogy, Kind.INT_TO_FLOAT),
+    ("xlogy", _xlogy("log"), Kind.INT_TO_FLOAT),
+    ("special_xlog1py", _xlogy("log1p"), Kind.INT_TO_FLOAT),
     ("logical_and", _truth("and_"), Kind.ALWAYS_BOOL),
     ("logical_or", _truth("or_"), Kind.ALWAYS_BOOL),
     ("logical_xor", _truth("xor"), Kind.ALWAYS_BOOL),
     ("bitwise_and", "and_", Kind.DEFAULT),
     ("bitwise_or", "or_", Kind.DEFAULT),
     ("bitwise_xor", "xor", Kind.DEFAULT),
-    ("bitwise_left_shift", "shl", Kind.DEFAULT),
-    ("bitwise_right_shift", "shr", Kind.DEFAULT),
+    *((name, "shl", Kind.DEFAULT) for name in ("bitwise_left_shift", "__lshift__")),
+    *((name, "shr", Kind.DEFAULT) for name in ("bitwise_right_shift", "__rshift__")),
     ("clamp", _clamp, Kind.DEFAULT),
     ("clamp_min", lambda x, min: apply("max", x, min), Kind.DEFAULT),
     ("clamp_max", lambda x, max: apply("min", x, max), Kind.DEFAULT),
@@ -166,9 +175,10 @@ ROWS: tuple[tuple[str, str | Expression, Kind], ...] = (
 )
 
 
-def _lowering(fn: Expression, kind: Kind) -> Callable[..., Tensor]:
+def _lowering(fn: Expression, kind: Kind, exact: bool) -> Callable[..., Tensor]:
     """Tensors and PROMOTED scalars are broadcast and promoted; other arguments stay as they are."""
 
+    @functools.wraps(fn)  # tests look at what fn takes
     def lowering(b: Builder, **given: Value) -> Tensor:
         typed = {
             n: v
@@ -185,9 +195,8 @@ def _lowering(fn: Expression, kind: Kind) -> Callable[..., Tensor]:
             known |= {n: b.scalar(given[n], nodes[0].dtype) for n in FACTORS if n in raw}
             return fn(*(known.get(n, v) for n, v in given.items()))
 
-        return b.pointwise(value, *typed.values(), kind=kind)
+        return b.pointwise(value, *typed.values(), kind=kind, exact=exact)
 
-    lowering.__wrapped__ = fn  # type: ignore[attr-defined]  for inspect, and for the tests
     return lowering
 
 
@@ -205,7 +214,7 @@ def _register(name: str, row: str | Expression, kind: Kind) -> None:
             continue
         types = [str(a.type) for a in schema.arguments]
         if "Tensor" in types and len(types) == arity and "out" not in overload:
-            lowers(f"aten.{name}.{overload}")(_lowering(fn, kind))
+            lowers(f"aten.{name}.{overload}")(_lowering(fn, kind, name in EXACT))
 
 
 def _scalar(op: str) -> Expression:
@@ -242,6 +251,23 @@ def where_(b: Builder, condition: Tensor, x: Value, other: Value) -> Tensor:
         return where(cast(condition.broadcast(axes), bool_), side(x), side(other))
 
     return b.result(value)
+
+
+@lowers("aten.rrelu_with_noise_functional.default")
+def rrelu(
+    b: Builder,
+    x: Tensor,
+    noise: Tensor,
+    lower: float,
+    upper: float,
+    training: bool,
+    generator: object,
+) -> tuple[Tensor, Tensor]:
+    if training:
+        raise b.refuse("aten.rrelu training=True: random numbers")
+    del generator  # nothing is drawn
+    slope = (lower + upper) / 2
+    return b.pointwise(lambda p: where(p > 0, p, p * slope), x), noise
 
 
 @lowers("prims.convert_element_type.default")

@@ -170,9 +170,7 @@ def least(p: Node, q: Node) -> Node:
     return where(p <= q, p, q)
 
 
-def _average(
-    b: Builder, x: Tensor, spans: Sequence[Span], counts: Sequence[Place]
-) -> Tensor:
+def _average(b: Builder, x: Tensor, spans: Sequence[Span], counts: Sequence[Place]) -> Tensor:
     """The sum of each window, over the product of its counts (in the order of its dimensions)."""
     total = b.reduce("sum", _windows(b, x, spans, None), range(x.rank, x.rank + len(spans)))
     divide = "div" if x.dtype.is_float else "truncdiv"

@@ -26,6 +26,8 @@ def _wide(b: Builder, x: Tensor) -> Tensor:
 
 def _fold(b: Builder, monoid: str, x: Tensor, dim: Dims, keep: bool) -> Tensor:
     """x, cast to the result's type, folded in the type that accumulates; the op's result."""
+    if b.dtype() is bool_:  # sums and products of bools, when dtype= asks for those
+        monoid = {"sum": "any", "prod": "all"}.get(monoid, monoid)
     return b.cast(b.reduce(monoid, _wide(b, x), _dims(x, dim), keep), b.dtype())
 
 

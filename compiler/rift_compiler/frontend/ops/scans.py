@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rift_compiler.dtypes import i64
+from rift_compiler.dtypes import bool_, i64
 from rift_compiler.expr import Node, apply, const, scan, where
 from rift_compiler.frontend.builder import Builder, Tensor
 from rift_compiler.frontend.registry import lowers
@@ -28,6 +28,8 @@ def cumprod(b: Builder, x: Tensor, dim: int, dtype: object) -> Tensor:
 
 
 def _running(b: Builder, monoid: str, x: Tensor, dim: int) -> Tensor:
+    if b.dtype() is bool_:  # sums and products of bools, when dtype= asks for those
+        monoid = {"sum": "any", "prod": "all"}[monoid]
     wide = b.cast(b.cast(x, b.dtype()), b.dtype().opmath)
     return b.cast(_scan(b, monoid, wide, dim), b.dtype())
 

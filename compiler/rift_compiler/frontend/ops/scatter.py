@@ -123,11 +123,20 @@ def index_copy(b: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor) -
     return _along(b, x, dim, index, source, accumulate=False)
 
 
+@lowers("aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor")
+def index_fill(b: Builder, x: Tensor, dim: int, index: Tensor, value: Scalar | Tensor) -> Tensor:
+    if not isinstance(value, Tensor):
+        number = b.fill(value, x.dtype)
+        value = b.define(x.dtype, (), lambda: number)
+    d, new = place(dim, x.rank), b.cast(value, x.dtype)
+    x, index = at_least_1d(b, x), at_least_1d(b, index)
+    return _put(b, x, {d: index}, d, new, wrapped, accumulate=False)
+
+
 @lowers("aten.index_add.default")
 def index_add(
     b: Builder, x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Scalar
 ) -> Tensor:
-    wide = x.dtype.opmath
     wide = x.dtype.opmath
     if alpha != 1:
         times, scale, given = "and_" if x.dtype is bool_ else "mul", b.scalar(alpha, wide), source
@@ -147,9 +156,7 @@ def _along(
     return _put(b, x, {d: index}, d, source, checked, accumulate)
 
 
-def _scatter(
-    b: Builder, x: Tensor, dim: int, index: Tensor, write: Any, source: Source
-) -> Tensor:
+def _scatter(b: Builder, x: Tensor, dim: int, index: Tensor, write: Any, source: Source) -> Tensor:
     """To x[.., index[.., w, ..], ..], for each w along dim."""
     d = place(dim, x.rank)
     x, index = at_least_1d(b, x), at_least_1d(b, index)

@@ -51,25 +51,13 @@ def copy(b: Builder, x: Tensor, src: Tensor, non_blocking: bool) -> Tensor:
     return b.result(lambda *axes: cast(src.broadcast(axes), x.dtype))
 
 
-@lowers("aten.view.default", "aten._unsafe_view.default")
-def view(b: Builder, x: Tensor, size: object) -> Tensor:
-    del size  # torch's result has it, -1 worked out
+@lowers(
+    *(f"aten.{op}.default" for op in ("view", "_unsafe_view", "reshape", "squeeze", "unsqueeze")),
+    *("aten.squeeze.dim", "aten.squeeze.dims"),
+)
+def view(b: Builder, x: Tensor, **shape: object) -> Tensor:
+    del shape  # torch's result has it: -1 worked out, sizes of 1 gone or come
     return reshape(b, x, b.shape(), b.results[0])
-
-
-@lowers("aten.reshape.default")
-def reshape_(b: Builder, x: Tensor, shape: object) -> Tensor:
-    return view(b, x, shape)
-
-
-@lowers("aten.squeeze.default")
-def squeeze(b: Builder, x: Tensor) -> Tensor:
-    return view(b, x, None)
-
-
-@lowers("aten.squeeze.dim", "aten.squeeze.dims", "aten.unsqueeze.default")
-def squeeze_dim(b: Builder, x: Tensor, dim: object) -> Tensor:
-    return view(b, x, dim)  # torch's result says which sizes of 1 went or came
 
 
 def reshape(b: Builder, x: Tensor, shape: Shape, fake: Any = None) -> Tensor:
@@ -134,7 +122,7 @@ def _products(shape: Shape) -> list[tuple[int, frozenset[Any]]]:
 @lowers("aten.slice.Tensor")
 def slice_(b: Builder, x: Tensor, dim: int, start: Any, end: object, step: Any) -> Tensor:
     del end  # torch's result has the length
-    first = b.size(start or 0)
+    first = b.size(0 if start is None else start)
     begin, by = slice_start(first, x.shape[place(dim, x.rank)]), b.size(step)
     return remap(b, x, {place(dim, x.rank): lambda a: begin + a * by})
 
@@ -242,9 +230,7 @@ def _least(n: Node) -> Node:
     return where(n < 0, n, ZERO)
 
 
-def _on_diagonal(
-    axes: Shape, offset: Any, dim1: int, dim2: int, b: Builder
-) -> tuple[Shape, Node]:
+def _on_diagonal(axes: Shape, offset: Any, dim1: int, dim2: int, b: Builder) -> tuple[Shape, Node]:
     """The index into a tensor of diagonals at axes, and whether axes are on the diagonal."""
     row, column, by = dim1 % len(axes), dim2 % len(axes), b.size(offset)
     rest = [a for n, a in enumerate(axes) if n not in (row, column)]
@@ -291,7 +277,7 @@ def slice_scatter(
 ) -> Tensor:
     del end  # src has the length
     d, by, new = place(dim, x.rank), b.size(step), b.cast(src, x.dtype)
-    begin = slice_start(b.size(start or 0), x.shape[d])
+    begin = slice_start(b.size(0 if start is None else start), x.shape[d])
 
     def value(*axes: Node) -> Node:
         far = axes[d] - begin
@@ -320,9 +306,7 @@ def constant_pad(b: Builder, x: Tensor, pad: list[Any], value: Scalar) -> Tensor
 
     def padded(*axes: Node) -> Node:
         index = [a - before.get(n, ZERO) for n, a in enumerate(axes)]
-        guard = all_of(
-            *(c for i, s in zip(index, x.shape, strict=True) for c in (i >= 0, i < s))
-        )
+        guard = all_of(*(c for i, s in zip(index, x.shape, strict=True) for c in (i >= 0, i < s)))
         inside = x.at(*index, guard=guard)
         return inside if fill is b.fill(0, x.dtype) else where(guard, inside, fill)
 
@@ -357,4 +341,14 @@ def replication_pad(b: Builder, x: Tensor, padding: list[Any]) -> Tensor:
 
 @lowers("aten._pad_circular.default")
 def circular_pad(b: Builder, x: Tensor, pad: list[Any]) -> Tensor:
-    return _pad(b, x, pad, lambda i, size: i % size)
+    """Negative numbers crop first; what is left is then repeated."""
+    crops = {
+        d: [max(-n, 0) for n in pad[2 * k : 2 * k + 2]] for k, d in enumerate(_before(b, x, pad))
+    }
+    change: dict[int, Change] = {}
+    for d, (left, right) in crops.items():
+        size, begin = x.shape[d] - left - right, pad[2 * (x.rank - 1 - d)] + left
+        if any((size < n) is TRUE for n in pad[2 * (x.rank - 1 - d) :][:2]):
+            raise b.refuse(f"aten._pad_circular pad={pad}: it would repeat more than is left")
+        change[d] = lambda a, s=size, p=begin, q=left: (a - p) % s + q  # type: ignore[misc]
+    return remap(b, x, change)

@@ -1,0 +1,354 @@
+"""Part of nest.py: folds as loops, alone or several in one, over lanes and over array axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rift_compiler.dtypes import DType, bool_, i64
+from rift_compiler.expr import (
+    TRUE,
+    Node,
+    all_of,
+    apply,
+    arg,
+    axis,
+    const,
+    make,
+    substitute,
+    walk,
+    where,
+)
+from rift_compiler.folds import combine, identity
+from rift_compiler.nest_operands import Operands
+from rift_compiler.nest_values import Context, replaced
+from rift_compiler.stage import stage
+from rift_compiler.tile_ir import (
+    AllReduce,
+    Assign,
+    For,
+    If,
+    Let,
+    Local,
+    Stmt,
+    Sync,
+)
+
+LARGEST_INDEX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """A fold being computed: its state, the array axes it keeps, and its update as expressions."""
+
+    fold: Node
+    name: str
+    arrays: tuple[Node, ...]
+    body: Node
+    position: Node  # in the folded axes, row-major, for argmax
+
+    def var(self, scope: frozenset[Node], suffix: str = "", dtype: DType | None = None) -> Node:
+        """The state, as it is anywhere in scope."""
+        free = scope | frozenset(self.arrays)
+        return make("var", self.arrays, (self.name + suffix, free), dtype or self.fold.body.dtype)
+
+
+class Folds(Operands):
+    """Turns folds into loops."""
+
+    def prepare(
+        self, roots: list[Node], c: Context, arrays: tuple[Node, ...], deeper: bool
+    ) -> None:
+        """Compute folds that can be here, then (if loops follow) all that need not be in them."""
+        reach = c.scope | frozenset(arrays)
+        folds = [
+            n for n in self.visible(roots, c)
+            if n.op == "fold" and n.free <= reach and not self.tainted(n, c)
+        ]  # fmt: skip
+        self.fold_groups(folds, c, arrays)
+        if deeper:
+            self.hoist(roots, c)
+
+    def fold_groups(self, folds: list[Node], c: Context, arrays: tuple[Node, ...]) -> None:
+        """Compute folds, those that can share a loop together."""
+        pending = list(dict.fromkeys(folds))
+        needs = {f: [d for d in walk(f) if d in set(pending) and d is not f] for f in pending}
+        keeps = {f: tuple(a for a in arrays if a in f.free) for f in pending}
+        while pending:
+            first = next(f for f in pending if not any(d in pending for d in needs[f]))
+            group = [first]
+            for f in pending:
+                if f is first or not _same_loop(f, first):
+                    continue
+                waits = [d for d in needs[f] if d in pending]
+                if all(d in group and d is f.by and keeps[d] in ((), keeps[f]) for d in waits):
+                    group.append(f)
+            self.fold_group(group, keeps, c)
+            pending = [f for f in pending if f not in group]
+
+    def fold_group(
+        self, group: list[Node], keeps: dict[Node, tuple[Node, ...]], c: Context
+    ) -> None:
+        """One loop that computes a group of folds, each after those it follows."""
+        coop = self.coop if c.uniform and all(self.shares(f) for f in group) else None
+        loops, places, guard = self.fold_loops(group[0], coop, c)
+        accs = []
+        bodies = [substitute(f.body, dict(zip(f.axes, places, strict=True))) for f in group]
+        own = frozenset(group)
+        bodies = self.registers(bodies, loops, own, c)
+        staged = None
+        if self.tiles(c, coop) and loops:
+            shapes = {b.name: b.shape for b in self.kernel.reads}
+            staged = stage(bodies, loops, c.scope, self.lanes, self.name, own, shapes)
+        if staged:
+            bodies = staged.bodies
+            c.out += staged.declarations
+        position: Node = const(0)
+        for place, a in zip(places, group[0].axes, strict=True):
+            position = position * a.extent + place
+        for f, body in zip(group, bodies, strict=True):
+            acc = Accumulator(f, self.name("a"), keeps[f], body, position)
+            accs.append(acc)
+            c.out += self.declare(acc)
+        c.blocked |= frozenset(group)
+        self.open(loops, accs, guard, c, staged.copies if staged else ())
+        c.blocked -= frozenset(group)
+        if coop is not None:
+            self.reduce_lanes(accs, coop, c)
+        for acc in accs:
+            suffix, dtype = (".i", i64) if acc.fold.monoid.startswith("arg") else ("", None)
+            c.known[acc.fold] = acc.var(acc.fold.free - frozenset(acc.arrays), suffix, dtype)
+
+    def shares(self, f: Node) -> bool:
+        """Whether the lanes of a block would all compute the same fold."""
+        return self.coop is not None and self.coop not in f.free
+
+    def tiles(self, c: Context, coop: Node | None) -> bool:
+        return bool(self.schedule.fold_tile) and coop is None and c.uniform
+
+    def fold_loops(
+        self, f: Node, coop: Node | None, c: Context
+    ) -> tuple[list[Node], list[Node], Node]:
+        """The loops of a fold's axes, the positions they stand for, and when those are inside."""
+        wide = _widest(f.axes)
+        loops: list[Node] = []
+        places: list[Node] = []
+        guard = TRUE
+        for a in f.axes:
+            extent = self.value(a.extent, c)
+            if extent is const(1):
+                places.append(const(0))
+                continue
+            a = axis(self.name("j"), extent)
+            if coop is not None and len(places) == wide:
+                outer = axis(
+                    f"{a.name}o", (extent + (self.schedule.threads - 1)) // self.schedule.threads
+                )
+                loops.append(outer)
+                places.append(outer * self.schedule.threads + coop)
+            elif self.tiles(c, coop) and len(places) == wide:
+                size = self.schedule.fold_tile
+                outer = axis(f"{a.name}o", (extent + (size - 1)) // size)
+                inner = axis(f"{a.name}i", size)
+                loops += [outer, inner]
+                places.append(outer * size + inner)
+            else:
+                loops.append(a)
+                places.append(a)
+            guard = all_of(guard, places[-1] < extent)
+        if self.tiles(c, coop):  # the loop that copies stands outermost
+            loops.sort(key=lambda a: not a.name.endswith("o"))
+        return loops, places, guard
+
+    def declare(self, acc: Accumulator) -> list[Stmt]:
+        """The state of a fold, at its identity."""
+        f, dtype = acc.fold, acc.fold.body.dtype
+        sizes = tuple(a.extent.value for a in acc.arrays)
+        out: list[Stmt] = [Local(acc.name, dtype, sizes, identity(f.monoid, dtype))]
+        if f.monoid.startswith("arg"):
+            out.append(Local(f"{acc.name}.i", i64, sizes, const(0)))
+        if f.monoid == "mean":
+            out.append(Local(f"{acc.name}.n", dtype, sizes, const(0, dtype)))
+        return [replace(s, name=s.name.replace(".", "_")) for s in out if isinstance(s, Local)]
+
+    def open(
+        self, loops: list[Node], accs: list[Accumulator], guard: Node, c: Context,
+        copies: tuple[Stmt, ...],
+    ) -> None:  # fmt: skip
+        """The loops of a fold, what need not be in each computed before it."""
+        roots = [a.body for a in accs]
+        if not loops:
+            inner = Context(c.scope, dict(c.known), False, [], c.blocked)
+            self.update(accs, inner)
+            body = tuple(inner.out)
+            c.out += body if guard is TRUE else [If(self.value(guard, c), body)]
+            return
+        self.prepare(roots, c, (), True)
+        inner = c.inside([loops[0]], uniform=False)
+        if copies:
+            inner.out += [Sync(), *copies, Sync()]
+        self.open(loops[1:], accs, guard, inner, ())
+        c.out.append(For(loops[0], tuple(inner.out)))
+
+    def update(self, accs: list[Accumulator], c: Context) -> None:
+        """Take one position into every fold of a group."""
+        by_fold = {a.fold: a for a in accs}
+        followed = {a.fold.by for a in accs if a.fold.by is not None}
+        late: list[Stmt] = []
+        order = sorted(accs, key=lambda a: len(a.arrays))
+        news = {a.fold: self.updated(a, by_fold, c.scope) for a in order}
+        for arrays in dict.fromkeys(a.arrays for a in order):
+            bucket = [a for a in order if a.arrays == arrays]
+            roots = [news[a.fold] for a in bucket]
+            inner = c
+            if arrays:
+                self.prepare(roots, c, arrays, True)
+                self.fragments(roots, c, arrays)
+                inner = c.inside(arrays, uniform=False)
+            done: list[Stmt] = []
+            for acc in bucket:
+                if not arrays:
+                    self.prepare([news[acc.fold]], inner, (), False)
+                later = [n for f, n in news.items() if f in inner.blocked and f is not acc.fold]
+                done += self.step(acc, news[acc.fold], later, acc.fold in followed, inner, c.scope)
+            if arrays:
+                body: tuple[Stmt, ...] = (*inner.out, *done)
+                for a in reversed(arrays):
+                    body = (For(a, body),)
+                c.out += body
+                c.blocked = inner.blocked
+            else:
+                late += done
+        c.out += late
+
+    def updated(
+        self, acc: Accumulator, by_fold: dict[Node, Accumulator], scope: frozenset[Node]
+    ) -> Node:
+        """A fold's next result, in terms of its state and, by their folds, of those it follows."""
+        f, state = acc.fold, acc.var(scope)
+        if f.monoid.startswith("arg"):
+            return acc.body
+        if f.monoid == "mean":
+            return state + (acc.body - state) / (acc.var(scope, ".n") + 1.0)
+        if f.by in by_fold and f.by is not None:
+            state = self.moved(acc, by_fold[f.by], f.by, scope)
+        return combine(f.monoid, state, acc.body)
+
+    def moved(
+        self, acc: Accumulator, base: Accumulator, new: Node, scope: frozenset[Node],
+        old: Node | None = None, count: str = ".n",
+    ) -> Node:  # fmt: skip
+        """A fold's result so far, carried from where the fold it follows was to where it is."""
+        state = acc.var(scope)
+        mean = base.fold.monoid == "mean"
+        values = {
+            arg("acc", state.dtype): state,
+            arg("old", new.dtype): old or base.var(scope),
+            arg("new", new.dtype): new,
+            arg("count", state.dtype): base.var(scope, count) if mean else const(0, state.dtype),
+        }
+        return replaced(acc.fold.act, values)
+
+    def step(
+        self, acc: Accumulator, new: Node, later: list[Node], followed: bool, c: Context,
+        scope: frozenset[Node],
+    ) -> list[Stmt]:  # fmt: skip
+        """Take one position into one fold. What others still need of the old state comes last."""
+        f = acc.fold
+        if f.monoid.startswith("arg"):
+            return self.step_arg(acc, c, scope)
+        self.lets([new], c, later)
+        value = self.value(new, c)
+        c.blocked -= {f}
+        late: list[Stmt] = []
+        if f.monoid == "mean":
+            count = acc.var(scope, ".n")
+            late.append(Assign(count.name, acc.arrays, count + 1.0))
+        if not followed and not late:
+            c.out.append(Assign(acc.name, acc.arrays, value))
+            return []
+        name = self.name("v")
+        c.out.append(Let(name, value))
+        c.known[f] = make("var", (), (name, c.scope), value.dtype)
+        return [Assign(acc.name, acc.arrays, c.known[f]), *late]
+
+    def step_arg(self, acc: Accumulator, c: Context, scope: frozenset[Node]) -> list[Stmt]:
+        """Keep the first greatest (least) element and where it was; NaN beats all."""
+        best, where_ = acc.var(scope), acc.var(scope, ".i", i64)
+        c.blocked -= {acc.fold}
+        self.let(acc.body, c)
+        x = self.value(acc.body, c)
+        better = _better(acc.fold.monoid, x, best)
+        name = self.name("v")
+        c.out.append(Let(name, better))
+        wins = make("var", (), (name, c.scope), bool_)
+        c.out.append(Assign(acc.name, acc.arrays, where(wins, x, best)))
+        at = self.value(acc.position, c)
+        c.out.append(Assign(f"{acc.name}.i", acc.arrays, where(wins, at, where_)))
+        return []
+
+    def reduce_lanes(self, accs: list[Accumulator], coop: Node, c: Context) -> None:
+        """Combine what the lanes of a block have each folded, in the order of the group."""
+        by_fold = {a.fold: a for a in accs}
+        old: dict[Node, Node] = {}
+        for acc in accs:
+            f = acc.fold
+            assert not acc.arrays, "a fold that lanes share keeps no array"
+            if any(a.fold.by is f for a in accs):
+                name = self.name("v")
+                c.out.append(Let(name, acc.var(c.scope)))
+                old[f] = make("var", (), (name, c.scope), f.body.dtype)
+            if f.by in by_fold and f.by is not None:
+                base = by_fold[f.by]
+                moved = self.moved(acc, base, base.var(c.scope), c.scope, old[f.by], ".m")
+                c.out.append(Assign(acc.name, (), moved))
+            c.out += self.reduce_one(acc, coop, c)
+
+    def reduce_one(self, acc: Accumulator, coop: Node, c: Context) -> list[Stmt]:
+        f, scope = acc.fold, c.scope
+        state = acc.var(scope)
+        if f.monoid == "mean":
+            return self.reduce_mean(acc, coop, c)
+        if not f.monoid.startswith("arg"):
+            return [AllReduce(acc.name, (), f.monoid, (coop,))]
+        best, at = self.name("a"), acc.var(scope, ".i", i64)
+        top = make("var", (), (best, scope), state.dtype)
+        mine = top.eq(state)
+        if state.dtype.is_float:
+            mine = mine | (top.ne(top) & state.ne(state))
+        return [
+            Local(best, state.dtype, (), state),
+            AllReduce(best, (), f.monoid.removeprefix("arg"), (coop,)),
+            Assign(f"{acc.name}.i", (), where(mine, at, const(LARGEST_INDEX))),
+            AllReduce(f"{acc.name}.i", (), "min", (coop,)),
+        ]
+
+    def reduce_mean(self, acc: Accumulator, coop: Node, c: Context) -> list[Stmt]:
+        """The barycentre of the lanes' means; each lane's own count stays, under .m."""
+        dtype = acc.fold.body.dtype
+        state, count = acc.var(c.scope), acc.var(c.scope, ".n")
+        mine = f"{acc.name}.m"
+        return [
+            Let(mine.replace(".", "_"), count),
+            AllReduce(f"{acc.name}.n", (), "sum", (coop,)),
+            Assign(acc.name, (), state * (make("var", (), (mine, c.scope), dtype) / count)),
+            AllReduce(acc.name, (), "sum", (coop,)),
+        ]
+
+
+def _same_loop(f: Node, g: Node) -> bool:
+    return [a.extent for a in f.axes] == [a.extent for a in g.axes]
+
+
+def _widest(axes: Sequence[Node]) -> int:
+    """Which axis is split: the last one of unknown size, else the longest."""
+    sizes = [2**62 if a.extent.op != "const" else a.extent.value for a in axes]
+    return max(range(len(axes)), key=lambda n: (sizes[n], n))
+
+
+def _better(monoid: str, x: Node, best: Node) -> Node:
+    wins = x > best if monoid == "argmax" else x < best
+    if x.dtype is bool_:
+        wins = apply("and_", x, apply("not_", best))
+        wins = wins if monoid == "argmax" else apply("and_", apply("not_", x), best)
+    return wins | (x.ne(x) & best.eq(best)) if x.dtype.is_float else wins
