@@ -55,7 +55,8 @@ def test_commands_and_options_exist(page: str, command: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    targets = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
 
     assert [t for t in targets if not (page.parent / t).exists()] == []
 

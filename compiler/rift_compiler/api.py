@@ -14,7 +14,8 @@ from rift.errors import Failed, WrongUsage
 from rift_compiler import run_cpu, run_cuda
 from rift_compiler.expr import Node
 from rift_compiler.frontend.lower import Lowered, lower
-from rift_compiler.frontend.trace import Dynamic, TorchProgram, trace
+from rift_compiler.frontend.sizes import Dynamic
+from rift_compiler.frontend.trace import TorchProgram, trace
 from rift_compiler.pipeline import Stages, lower_all
 from rift_compiler.tensor_ir import Buffer
 

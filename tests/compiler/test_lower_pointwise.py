@@ -107,7 +107,7 @@ def test_of_one_float(check_lowering: Check, functions: list[Function], dtype: A
 @pytest.mark.parametrize("types", [FLOATS, INTEGERS], ids=["floats", "integers"])
 def test_all_types(check_lowering: Check, types: Sequence[torch.dtype]) -> None:
     whole = types is INTEGERS
-    some = [
+    some: list[Any] = [
         torch.abs,
         torch.sign,
         torch.exp,

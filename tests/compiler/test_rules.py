@@ -9,8 +9,9 @@ import pytest
 import sympy
 
 from rift_compiler import interpret, loop_ir
-from rift_compiler.algebra import action
+from rift_compiler.algebra import action, laws
 from rift_compiler.algebra.laws import Broken
+from rift_compiler.dtypes import bf16
 from rift_compiler.loop_ir import LoopProgram, Store
 from rift_compiler.rules import RULES
 from rift_compiler.rules.factor_out import FACTOR_OUT
@@ -156,14 +157,14 @@ def test_recorded_proofs_are_proved_again() -> None:
         assert not isinstance(found, action.Refusal)
         joint = action._joint(asked, found[0], base, monoid)
         for law in (
-            action.laws.associativity(joint),
+            laws.associativity(joint),
             action._two_passes(joint, asked, base, monoid),
         ):
-            assert not isinstance(action.laws.prove(law), Broken)
+            assert not isinstance(laws.prove(law), Broken)
         seen.append(action.record(asked, found[0], base, monoid))
     assert set(seen) == set(action.recorded())
 
 
 def test_interpreters_agree_on_plain_folds() -> None:
-    values = interpret.reduce("mean", np.array([[1.0, 2.0, 6.0]], np.float32), interpret.bf16)
+    values = interpret.reduce("mean", np.array([[1.0, 2.0, 6.0]], np.float32), bf16)
     assert values.tolist() == [3.0]

@@ -179,9 +179,7 @@ class Builder:
             number = self.scalar(a, opmath) if first is opmath else self.fill(a, first)
             return cast(number, opmath)
 
-        return self.result(
-            lambda *axes: cast(fn(*(operand(a, axes) for a in args)), self.dtype())
-        )
+        return self.result(lambda *axes: cast(fn(*(operand(a, axes) for a in args)), self.dtype()))
 
     def scalar(self, a: Any, dtype: DType) -> Node:
         """A number as a constant, or a size as a value, of a type that computes."""

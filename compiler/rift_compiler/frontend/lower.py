@@ -173,9 +173,7 @@ def _outputs(
             if out.buffer.name in inputs or out.buffer.name in names:
                 builder.source = "output"
                 copied = out
-                out = builder.define(
-                    out.dtype, out.shape, lambda *i, t=copied: t.at(*i), out.fake
-                )
+                out = builder.define(out.dtype, out.shape, lambda *i, t=copied: t.at(*i), out.fake)
             names.append(out.buffer.name)
         elif isinstance(out, torch.SymInt):
             out = builder.size(out)
@@ -183,4 +181,3 @@ def _outputs(
             raise Unsupported(f"an output computed from sizes: {out}")
         final.append(out)
     return tuple(o.buffer if isinstance(o, Tensor) else o for o in final), names
-
