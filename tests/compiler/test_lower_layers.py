@@ -133,7 +133,6 @@ MASKED = SEQUENCE | {"mask": {2: "seq", 3: "seq"}}
         ("llama", "sdpa", False),
         ("qwen3", "eager", True),
         ("gemma3 sliding", "sdpa", True),
-        ("gemma4 full", "sdpa", False),
     ],
 )
 def test_layer_of_any_length(name: str, how: str, masked: bool, check_lowering: Check) -> None:
