@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rift_compiler.cost import Cost, cost
-from rift_compiler.expr import Node, const, guarded, rewrite, substitute, walk
+from rift_compiler.expr import Node, const, guarded, rewrite, substitute, walk, where
 from rift_compiler.index import simplest
 from rift_compiler.loop_ir import Kernel, LoopProgram, Store, kernel
 from rift_compiler.nest import nest
@@ -206,7 +206,8 @@ def inline(value: Node, known: Mapping[str, tuple[tuple[Node, ...], Node]]) -> N
         if n.op != "load" or n.name not in known:
             return None
         axes, inner = known[n.name]
-        return guarded(substitute(inner, dict(zip(axes, n.index, strict=True))), n.guard)
+        new = guarded(substitute(inner, dict(zip(axes, n.index, strict=True))), n.guard)
+        return new if new.op == "load" else where(n.guard, new, const(0, n.dtype))
 
     return rewrite(rewrite(value, change), simplest)
 

@@ -32,11 +32,28 @@ def simplest(n: Node) -> Node | None:
         return simplify(n.op, *n.args)
     if n.op in ("lt", "le", "gt", "ge") and n.args[0].dtype is i64:
         return simplify(n.op, *n.args)
+    if n.op == "where":
+        return _choice(*n.args)
     if n.op == "and_" and TRUE in n.args:
         return n.args[0] if n.args[1] is TRUE else n.args[1]
     if n.op == "and_" and FALSE in n.args:
         return FALSE
     return None
+
+
+def _choice(condition: Node, then: Node, other: Node) -> Node:
+    """where, without asking inside what is already known."""
+    if then.op == "where" and then.args[0] is condition:
+        then = then.args[1]
+    if other.op == "where" and _opposite(other.args[0], condition):
+        other = other.args[1]
+    return where(condition, then, other)
+
+
+def _opposite(p: Node, q: Node) -> bool:
+    """Whether one of two comparisons of integers is plainly not the other."""
+    whole = p.op in ("lt", "le") and p.args[0].dtype.is_int
+    return whole and {p.op, q.op} == {"lt", "le"} and p.args == q.args[::-1]
 
 
 def to_poly(n: Node) -> Poly:

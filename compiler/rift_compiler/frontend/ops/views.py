@@ -219,7 +219,7 @@ def diagonal(b: Builder, x: Tensor, offset: Any, dim1: int, dim2: int) -> Tensor
 
     def value(*axes: Node) -> Node:
         rest = iter(axes[:-1])
-        at = {row: axes[-1] - _least(by), column: axes[-1] - _least(-by)}
+        at = {row: axes[-1] - _least(by), column: axes[-1] - _least(ZERO - by)}
         return x.at(*(at[n] if n in at else next(rest) for n in range(x.rank)))
 
     return b.result(value)
