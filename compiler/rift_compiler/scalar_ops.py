@@ -106,7 +106,7 @@ _TABLE = (
     ScalarOp("mod", 2, np.remainder, "rift_mod({0}, {1})", N, infix="%", cost=8),
     ScalarOp("truncdiv", 2, _trunc_div, "rift_truncdiv({0}, {1})", N, cost=8),
     ScalarOp("fmod", 2, np.fmod, "rift_fmod({0}, {1})", N, cost=8),
-    ScalarOp("neg", 1, np.negative, "(-{0})", N),
+    ScalarOp("neg", 1, np.negative, "(-({0}))", N),
     ScalarOp("abs", 1, np.abs, "rift_abs({0})", N),
     ScalarOp("max", 2, np.maximum, "rift_max({0}, {1})"),
     ScalarOp("min", 2, np.minimum, "rift_min({0}, {1})"),

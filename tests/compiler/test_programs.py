@@ -250,3 +250,12 @@ def test_infinite_rows_end_as_in_torch() -> None:
     for a, b in zip(soft(rows), (rows.softmax(-1), rows.logsumexp(-1)), strict=True):
         torch.testing.assert_close(a, b, equal_nan=True)
         assert np.isnan(a.numpy()).tolist() == np.isnan(b.numpy()).tolist()
+
+
+def test_a_negated_constant_is_rendered() -> None:
+    from rift_compiler.dtypes import f32
+    from rift_compiler.expr import apply, const
+    from rift_compiler.render import Render
+    from rift_compiler.render_cpp import CPP
+
+    assert Render(CPP, {}, {}).text(apply("neg", const(-2.0, f32))) == "(-(-2.0f))"
