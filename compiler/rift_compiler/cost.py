@@ -22,10 +22,10 @@ from rift_compiler.tile_ir import (
     expressions,
 )
 
-# Operations that a machine does while it moves one byte: 8 is near an RTX 4090 without tensor
-# cores (82.6 TFLOP/s, 1,008 GB/s: 82 FMA-counted, a tenth of it reached by plain code) and a
-# server core (183 GFLOP/s, 18 GB/s: 10). A choice that needs it exactly is one to be measured.
-BALANCE = 8.0
+# Operations that a machine does while it moves one byte: 10 on a server core (183 GFLOP/s of
+# float32, 18 GB/s), 20 on an H100 without tensor cores (67 TFLOP/s, 3.35 TB/s; NVIDIA H100
+# datasheet). A choice that needs it exactly is one to be measured.
+BALANCE = 16.0
 LAUNCH_BYTES = 4_096  # starting a kernel, in the bytes it could have moved
 CACHE_BYTES = 262_144  # what is read again soon and is smaller costs AGAIN of a first read
 AGAIN = 0.125
