@@ -25,8 +25,9 @@ from typing import Any
 
 from rift import paths
 from rift.errors import Failed, WrongUsage
+from rift_compiler.targets import TARGETS
 
-ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_120a")
+ARCHITECTURES = tuple(t.name for t in TARGETS.values() if t.cuda)
 # Each compiler's options besides the target. A real architecture gives NVRTC's PTX and cubin in one
 # compilation; --keep leaves nvcc's PTX beside the cubin.
 OPTIONS = {

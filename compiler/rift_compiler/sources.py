@@ -65,6 +65,8 @@ def from_expression(text: str) -> Source:
         raise WrongUsage(f"-c: column {error.offset}: {error.msg}: {text.strip()}") from None
     split = _Split()
     body = split.visit(tree.body)
+    if not split.inputs:
+        raise WrongUsage("-c: the expression makes no tensor to be its input: torch.randn(2, 3)")
     names = [f"x{n}" for n in range(len(split.inputs))]
     head = ast.parse(f"lambda {', '.join(names)}: 0", mode="eval")
     assert isinstance(head.body, ast.Lambda)

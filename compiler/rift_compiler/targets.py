@@ -9,22 +9,21 @@ from rift.errors import WrongUsage
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One target. Figures of GPUs: CUDA C++ Programming Guide, table of compute capabilities."""
+    """One target; gpus are examples of what it runs on (NVIDIA, CUDA GPU compute capability)."""
 
     name: str
     cuda: bool
-    gpus: str = ""  # examples
-    shared_bytes: int = 0  # of a block, without asking for more
+    gpus: str = ""
 
 
 TARGETS = {
     t.name: t
     for t in (
         Target("cpu", cuda=False),
-        Target("sm_80", True, "A100", 48 * 1024),
-        Target("sm_89", True, "RTX 4090, L40S", 48 * 1024),
-        Target("sm_90a", True, "H100, H200", 48 * 1024),
-        Target("sm_120a", True, "RTX 5090, RTX PRO 6000", 48 * 1024),
+        Target("sm_80", True, "A100"),
+        Target("sm_89", True, "RTX 4090, L40S"),
+        Target("sm_90a", True, "H100, H200"),
+        Target("sm_120a", True, "RTX 5090, RTX PRO 6000"),
     )
 }
 
@@ -32,5 +31,6 @@ TARGETS = {
 def target(name: str) -> Target:
     """The target of this name. Raises WrongUsage with the names there are."""
     if name not in TARGETS:
-        raise WrongUsage(f"no target is called {name!r}; there are: {', '.join(TARGETS)}")
+        known = ", ".join(f"{t.name} ({t.gpus})" if t.gpus else t.name for t in TARGETS.values())
+        raise WrongUsage(f"no target is called {name!r}; there are: {known}")
     return TARGETS[name]

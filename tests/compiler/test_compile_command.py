@@ -136,6 +136,7 @@ def test_files(capsys: pytest.CaptureFixture[str], model: str) -> None:
         (["-c", NORM, "--ir", "wasm"], 2, "--ir: expected one of torch, tensor"),
         (["-c", NORM, "--ir", "ptx", "--target", "cpu"], 2, "--ir ptx needs a CUDA target"),
         (["-c", NORM, "--shape", "x=1"], 2, "--shape and --size go with FILE.py:NAME"),
+        (["-c", "1 + 1"], 2, "makes no tensor to be its input"),
         (["nowhere.py:f"], 2, "no such file: nowhere.py"),
         (["--is-associative", "lambda s, x: __import__('os')"], 2, "__import__"),
         (["frob", "--check-ops"], 2, "no differential case is called 'frob'"),
