@@ -26,11 +26,6 @@ def combine(monoid: str, a: Node, b: Node) -> Node:
     return apply(_COMBINE[monoid], a, b)
 
 
-def is_plain(monoid: str) -> bool:
-    """Whether the state is one value."""
-    return monoid in _COMBINE
-
-
 def _least(dtype: DType) -> Node:
     if dtype is bool_:
         return const(False, bool_)

@@ -125,8 +125,8 @@ class Scope:
         except SyntaxError as e:
             raise self.fail(None, "an expression", f"{text.strip()!r} ({e.msg})") from None
 
-    def node(self, e: ast.expr, hint: DType | None = None) -> Node:
-        """The expression of a syntax tree. hint is the type of a constant that has none."""
+    def node(self, e: ast.expr) -> Node:
+        """The expression of a syntax tree."""
         if isinstance(e, ast.Constant):
             return self._constant(e)
         if isinstance(e, ast.Name):

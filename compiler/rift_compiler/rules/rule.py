@@ -13,8 +13,8 @@ class Rule:
     """A rewrite of Loop IR expressions.
 
     change gets a kernel's whole value, and returns it rewritten wherever the rule applies (the
-    same object where it applies nowhere). law: why both sides are equal. exact: bit for bit;
-    otherwise equal in real arithmetic, and rounded differently. pays: when it is worth it.
+    same object where it applies nowhere). law: why both sides are equal. (in real
+    arithmetic: rounding may differ). pays: when it is worth it.
     """
 
     name: str
@@ -22,4 +22,3 @@ class Rule:
     law: str
     pays: str
     source: str
-    exact: bool = False
