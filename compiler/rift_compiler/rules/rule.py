@@ -13,8 +13,8 @@ class Rule:
     """A rewrite of Loop IR expressions.
 
     change gets a kernel's whole value, and returns it rewritten wherever the rule applies (the
-    same object where it applies nowhere). law: why both sides are equal. (in real
-    arithmetic: rounding may differ). pays: when it is worth it.
+    same object where it applies nowhere). law: why both sides are equal, in
+    real arithmetic: rounding may differ. pays: when it is worth it.
     """
 
     name: str
