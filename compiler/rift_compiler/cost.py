@@ -2,7 +2,8 @@
 
 Bytes count each element of a buffer once for every pass over it: caches are taken to be perfect
 within a pass, and to keep what a later pass reads again if it is small (CACHE_BYTES). The one
-figure that choices compare is predicted: bytes + operations / BALANCE + LAUNCH_BYTES.
+figure that choices compare is predicted: bytes + operations / BALANCE + LAUNCH_BYTES, and, where
+lanes are counted (split.py), what idle lanes could have moved meanwhile.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rift_compiler.tile_ir import (
     TileKernel,
     Vector,
     expressions,
+    statements,
 )
 
 # Operations that a machine does while it moves one byte: 10 on a server core (183 GFLOP/s of
@@ -41,6 +43,7 @@ class Cost:
     bytes_read: float = 0.0
     bytes_written: float = 0.0
     kernels: int = 0
+    idle: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -48,6 +51,7 @@ class Cost:
             self.bytes_read + other.bytes_read,
             self.bytes_written + other.bytes_written,
             self.kernels + other.kernels,
+            self.idle + other.idle,
         )
 
     @property
@@ -55,9 +59,14 @@ class Cost:
         return self.bytes_read + self.bytes_written
 
     @property
+    def predicted_work(self) -> float:
+        """Predicted time at work, were every lane busy, in bytes that could have been moved."""
+        return self.bytes_moved + self.operations / BALANCE
+
+    @property
     def predicted(self) -> float:
         """Predicted time, in bytes that could have been moved meanwhile."""
-        return self.bytes_moved + self.operations / BALANCE + LAUNCH_BYTES * self.kernels
+        return self.predicted_work + LAUNCH_BYTES * self.kernels + self.idle
 
 
 @dataclass
@@ -140,3 +149,12 @@ def cost(k: TileKernel, sizes: Mapping[str, int]) -> Cost:
     counter = _Counter(sizes)
     counter.block(k.body, (), 1.0)
     return Cost(counter.operations, counter.read(), counter.written, 1)
+
+
+def lanes(k: TileKernel, sizes: Mapping[str, int]) -> float:
+    """How many lanes a scheduled kernel keeps busy: the product of its grid and thread loops."""
+    counter, busy = _Counter(sizes), 1.0
+    for s in statements(k.body):
+        if isinstance(s, For) and s.axis.bind in ("grid", "thread"):
+            busy *= counter.number(s.axis.extent)
+    return busy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rift_compiler import render_cpp, render_cuda, schedule_cuda
 from rift_compiler.cost import BALANCE, Cost
@@ -11,32 +11,36 @@ from rift_compiler.fuse import plain_schedule
 from rift_compiler.loop_ir import Kernel
 from rift_compiler.nest import nest
 from rift_compiler.pipeline import Stages
-from rift_compiler.rules import RULES
+from rift_compiler.rules import RULES, split_fold
 from rift_compiler.targets import target
 
 
 def explain(stages: Stages) -> Iterator[str]:
     """Lines of text. Costs are predicted, and say so."""
     yield f"costs are predicted: bytes + operations / {BALANCE:g}, per kernel, caches perfect"
-    laws = {r.name: r for r in RULES}
+    laws = {r.name: r.law for r in RULES} | {"split-fold": split_fold.LAW}
     for number, step in enumerate(stages.steps, start=1):
         yield ""
         yield f"{number}. {step.rule}: {step.subject}: {'taken' if step.taken else 'not taken'}"
         for name in step.rule.split(" + "):
             if name in laws:
-                yield f"   {name}: {laws[name].law}"
+                yield f"   {name}: {laws[name]}"
         yield from (f"   {line}" for line in _costs(step.before, step.after))
-        if step.taken and step.kernel_before and step.kernel_after:
-            before, after = (code(k, stages) for k in (step.kernel_before, step.kernel_after))
+        if step.taken and step.kernels_before:
+            before, after = (code(k, stages) for k in (step.kernels_before, step.kernels_after))
             yield from (f"   {line}" for line in _diff(before, after))
 
 
-def code(k: Kernel, stages: Stages) -> list[str]:
-    """The generated text of one kernel for the program's target."""
-    dims = stages.tensor.dims
-    if target(stages.target).cuda:
-        return render_cuda.render(nest(k, schedule_cuda.schedule(k)), dims).text.splitlines()
-    return render_cpp.render(nest(k, plain_schedule(k)), dims).splitlines()
+def code(kernels: Sequence[Kernel], stages: Stages) -> list[str]:
+    """The generated text of kernels for the program's target."""
+    dims, lines = stages.tensor.dims, list[str]()
+    for k in kernels:
+        if target(stages.target).cuda:
+            text = render_cuda.render(nest(k, schedule_cuda.schedule(k)), dims).text
+        else:
+            text = render_cpp.render(nest(k, plain_schedule(k)), dims)
+        lines += text.splitlines()
+    return lines
 
 
 def _costs(before: Cost, after: Cost) -> Iterator[str]:

@@ -368,6 +368,22 @@ def substitute(root: Node, names: Mapping[Node, Node]) -> Node:
     return done[root]
 
 
+def replaced(root: Node, names: dict[Node, Node]) -> Node:
+    """root with nodes replaced, bound axes and all: names speak of them on purpose."""
+    if not names:
+        return root
+    done: dict[Node, Node] = {}
+    for n in walk(root):
+        new = names.get(n)
+        done[n] = new if new is not None else make(n.op, [done[a] for a in n.args], n.data, n.dtype)
+    return done[root]
+
+
+def canonical(root: Node) -> Node:
+    """root with bound axes under the names that fold() gives them."""
+    return rewrite(root, lambda n: None)
+
+
 def guarded(root: Node, guard: Node) -> Node:
     """root, reading nothing where guard is false (its value there does not matter)."""
     if guard is TRUE:

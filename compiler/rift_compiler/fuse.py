@@ -34,8 +34,8 @@ class Step:
     before: Cost
     after: Cost
     taken: bool
-    kernel_before: Kernel | None = None
-    kernel_after: Kernel | None = None
+    kernels_before: tuple[Kernel, ...] = ()
+    kernels_after: tuple[Kernel, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Fuser:
             taken = after.predicted <= before.predicted
             first = users[0]
             offered = (self.improved(first, values[first]), self.improved(first, inlined[first]))
-            kernels = [i.kernel for i in offered]
+            kernels = [(i.kernel,) for i in offered]
             self.steps.append(
                 Step("inline", f"{name} into {first}", before, after, taken, *kernels)
             )
@@ -125,7 +125,7 @@ class Fuser:
             taken = offer.cost.predicted <= best.cost.predicted
             if note:
                 names = " + ".join(r.name for r in rules)
-                before, after = plain.kernel, offer.kernel
+                before, after = (plain.kernel,), (offer.kernel,)
                 step = Step(names, d.buffer.name, best.cost, offer.cost, taken, before, after)
                 self.steps.append(step)
             best = offer if taken else best
@@ -186,8 +186,20 @@ def _may_keep(a: Node) -> bool:
 
 def _plain(d: Def) -> Node:
     """A definition's value, axes of size one read at 0."""
+    if not any(n.op == "axis" and n.extent is const(1) for n in walk(d.value)):
+        return d.value
     ones = {a: const(0) for a in d.axes if a.extent is const(1)}
-    return rewrite(substitute(d.value, ones), simplest) if ones else d.value
+    return rewrite(substitute(d.value, ones), _without_ones)
+
+
+def _without_ones(n: Node) -> Node | None:
+    """A fold or scan over one position is what it folds there."""
+    if n.op == "scan" and n.args[0].op == "const":
+        return n.body
+    if n.op == "fold" and all(a.extent is const(1) for a in n.axes):
+        first = substitute(n.body, {a: const(0) for a in n.axes})
+        return const(0) if n.monoid.startswith("arg") else first
+    return simplest(n)
 
 
 def _free_to_read(value: Node) -> bool:

@@ -15,13 +15,14 @@ from rift_compiler.expr import (
     axis,
     const,
     make,
+    replaced,
     substitute,
     walk,
     where,
 )
 from rift_compiler.folds import combine, identity
 from rift_compiler.nest_operands import Operands
-from rift_compiler.nest_values import Context, replaced
+from rift_compiler.nest_values import Context
 from rift_compiler.stage import stage
 from rift_compiler.tile_ir import (
     AllReduce,
@@ -90,7 +91,10 @@ class Folds(Operands):
         self, group: list[Node], keeps: dict[Node, tuple[Node, ...]], c: Context
     ) -> None:
         """One loop that computes a group of folds, each after those it follows."""
-        coop = self.coop if c.uniform and all(self.shares(f) for f in group) else None
+        shared = c.uniform and all(self.shares(f) for f in group)
+        coop = (
+            self.coop if shared and any(a.extent is not const(1) for a in group[0].axes) else None
+        )
         loops, places, guard = self.fold_loops(group[0], coop, c)
         accs = []
         bodies = [substitute(f.body, dict(zip(f.axes, places, strict=True))) for f in group]

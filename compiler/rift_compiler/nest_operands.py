@@ -10,12 +10,13 @@ from rift_compiler.expr import (
     axis,
     const,
     make,
+    replaced,
     rewrite,
     substitute,
     walk,
 )
 from rift_compiler.index import simplest, to_poly
-from rift_compiler.nest_values import Context, Values, replaced
+from rift_compiler.nest_values import Context, Values
 from rift_compiler.tile_ir import (
     Assign,
     For,

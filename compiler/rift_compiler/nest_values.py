@@ -147,14 +147,3 @@ def _worth(n: Node) -> bool:
     if n.op in ("const", "axis", "dim", "arg", "var"):
         return False
     return n.dtype not in (i64, bool_) or any(x.op in ("load", "fold", "checked") for x in walk(n))
-
-
-def replaced(root: Node, names: dict[Node, Node]) -> Node:
-    """root with nodes replaced, bound axes and all: names speak of them on purpose."""
-    if not names:
-        return root
-    done: dict[Node, Node] = {}
-    for n in walk(root):
-        new = names.get(n)
-        done[n] = new if new is not None else make(n.op, [done[a] for a in n.args], n.data, n.dtype)
-    return done[root]

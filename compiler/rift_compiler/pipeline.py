@@ -11,6 +11,7 @@ from rift_compiler.loop_ir import LoopProgram
 from rift_compiler.nest import nest
 from rift_compiler.render_cuda import CudaKernel
 from rift_compiler.schedule import Schedule
+from rift_compiler.split import split
 from rift_compiler.targets import target as target_named
 from rift_compiler.tensor_ir import Buffer, TensorProgram
 from rift_compiler.tile_ir import TileKernel
@@ -39,8 +40,12 @@ def lower_all(program: TensorProgram, target: str, sizes: Mapping[str, int]) -> 
     """Every stage of a Tensor IR program. sizes: what the dims are expected to be."""
     tensor_ir.verify(program)
     loop, plain, steps = fuse(program, sizes)
+    chosen = target_named(target)
+    cuda = chosen.cuda
+    if cuda:
+        loop, more = split(loop, chosen, sizes)
+        steps += more
     loop_ir.verify(loop)
-    cuda = target_named(target).cuda
     schedules = tuple(map(schedule_cuda.schedule, loop.kernels)) if cuda else plain
     tiles = tuple(tile_ir.verify(nest(k, s)) for k, s in zip(loop.kernels, schedules, strict=True))
     if not cuda:

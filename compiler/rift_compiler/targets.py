@@ -9,21 +9,38 @@ from rift.errors import WrongUsage
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One target; gpus are examples of what it runs on (NVIDIA, CUDA GPU compute capability)."""
+    """One target; gpus are examples of what it runs on (NVIDIA, CUDA GPU compute capability).
+
+    lanes: threads that keep the first of gpus busy: BUSY of those it can hold, which are its
+    multiprocessors x threads a multiprocessor (NVIDIA's architecture white papers of the A100,
+    RTX 4090, H100 SXM and RTX 5090; CUDA programming guide, technical specifications).
+    launch_bytes: what its memory moves in the LAUNCH_US that one more kernel takes (bandwidths:
+    the data sheets of the A100 80 GB, RTX 4090, H100 SXM, RTX 5090).
+    """
 
     name: str
     cuda: bool
     gpus: str = ""
+    lanes: int = 1
+    launch_bytes: int = 0
 
+
+# Of the threads a multiprocessor can hold: with four 4-byte loads each in flight, a quarter of them
+# cover the latency of an H100's memory (3.35 TB/s x 0.6 us = 2 MB). A prediction, not measured.
+BUSY = 0.25
+
+LAUNCH_US = 2  # from one kernel's end to the next one's start; an estimate, not measured
 
 TARGETS = {
     t.name: t
     for t in (
         Target("cpu", cuda=False),
-        Target("sm_80", True, "A100"),
-        Target("sm_89", True, "RTX 4090, L40S"),
-        Target("sm_90a", True, "H100, H200"),
-        Target("sm_120a", True, "RTX 5090, RTX PRO 6000"),
+        Target("sm_80", True, "A100", int(BUSY * 108 * 2_048), 2039_000 * LAUNCH_US),
+        Target("sm_89", True, "RTX 4090, L40S", int(BUSY * 128 * 1_536), 1008_000 * LAUNCH_US),
+        Target("sm_90a", True, "H100, H200", int(BUSY * 132 * 2_048), 3350_000 * LAUNCH_US),
+        Target(
+            "sm_120a", True, "RTX 5090, RTX PRO 6000", int(BUSY * 170 * 1_536), 1792_000 * LAUNCH_US
+        ),
     )
 }
 

@@ -57,6 +57,10 @@ def _folds(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return x.sum((0, 2)), x.argmax(), x.argmin(-1), x.amax(0), x.cumsum(1), x.logsumexp(-1)
 
 
+def _folds_of_one(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x.sum(-1), x.mean(-1), x.argmax(-1), x.softmax(-1), x.cumsum(-1)
+
+
 def _randn(*shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
@@ -83,6 +87,7 @@ PROGRAMS: dict[str, Program] = {
     "bias": (_biased, (*HEADS, _randn(11, 11))),
     "gqa": (_gqa, (_randn(1, 4, 9, 8), _randn(1, 2, 9, 8), _randn(1, 2, 9, 8))),
     "folds": (_folds, (_randn(3, 5, 7),)),
+    "folds_of_one": (_folds_of_one, (_randn(3, 1),)),
     "conv2d": (nn.Conv2d(3, 8, 3, padding=1, stride=2), (_randn(2, 3, 9, 9),)),
     "vectors": (lambda x, y: x * 2 + y, (_randn(7, 16), _randn(16))),
     "bf16": (lambda x, y: (x @ y).relu(), (_randn(5, 24).bfloat16(), _randn(24, 9).bfloat16())),
