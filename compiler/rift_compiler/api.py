@@ -37,7 +37,7 @@ class Compiled:
         index outside its dimension, or an integer divided by zero.
         """
         flat, _ = pytree.tree_flatten((inputs, {}))
-        tensors, dims = self._bind(flat)
+        tensors, dims = self.bind(flat)
         run = run_cuda.run if self.stages.launches else run_cpu.run
         made, error = run(self._library, self.stages, tensors, dims)
         if error:
@@ -55,7 +55,7 @@ class Compiled:
         _ = self._library
         return self
 
-    def _bind(self, flat: Sequence[Any]) -> tuple[dict[str, torch.Tensor], dict[str, int]]:
+    def bind(self, flat: Sequence[Any]) -> tuple[dict[str, torch.Tensor], dict[str, int]]:
         """Input tensors by name and the sizes of dims; all inputs checked."""
         users = self.lowered.user_inputs
         if len(flat) != len(users):

@@ -96,17 +96,20 @@ class Fuser:
             start = self.cost(name, value) if name in outputs else Cost()
             after = sum((self.cost(u, v) for u, v in inlined.items()), start)
             taken = after.predicted <= before.predicted
-            first = users[0]
-            offered = (self.improved(first, values[first]), self.improved(first, inlined[first]))
-            kernels = [(i.kernel,) for i in offered]
-            self.steps.append(
-                Step("inline", f"{name} into {first}", before, after, taken, *kernels)
+            old, new = (
+                tuple(self.kernel(self.defs[u], v[u], u) for u in users) for v in (values, inlined)
             )
+            subject = f"{name} into {', '.join(users)}"
+            self.steps.append(Step("inline", subject, before, after, taken, old, new))
             if not taken:
                 return
         values.update(inlined)
         if name not in outputs:
             del values[name]
+
+    def kernel(self, d: Def, value: Node, name: str) -> Kernel:
+        """A kernel as it is before rules improve it."""
+        return kernel(name, d.axes, (Store(d.buffer, value),), self.buffers)
 
     def cost(self, name: str, value: Node) -> Cost:
         return self.improved(name, value).cost
@@ -134,7 +137,7 @@ class Fuser:
 
     def counted(self, d: Def, value: Node, name: str) -> Improved:
         """A kernel and its cost, under the plain schedule that costs least."""
-        k = kernel(name, d.axes, (Store(d.buffer, value),), self.buffers)
+        k = self.kernel(d, value, name)
         options = [Improved(k, cost(nest(k, s), self.sizes), s) for s in _plain_schedules(k)]
         return min(options, key=lambda i: i.cost.predicted)
 

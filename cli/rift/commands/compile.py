@@ -41,6 +41,9 @@ def compile(
     size: Annotated[list[str] | None, typer.Option(help="A size to expect: seq=128.")] = None,
     ir: Annotated[str | None, typer.Option(help=f"Print a stage: {', '.join(IRS)}.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what each rule did.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Run the program before and after every rule; compare.")
+    ] = False,
     compiler: Annotated[str, typer.Option(help="For CUDA: nvrtc or nvcc.")] = "nvrtc",
     is_associative: Annotated[
         str | None,
@@ -77,6 +80,8 @@ def compile(
         from rift_compiler.explain import explain as lines
 
         return print("\n".join(lines(made.stages)))
+    if verify:
+        return _verify(made, found, as_json)
     _report(made, found, seconds, compiler, as_json)
 
 
@@ -169,6 +174,31 @@ def _print(record: dict[str, Any]) -> None:
         say(f"largest difference from eager PyTorch: {error['absolute']:.3g} ({error['where']})")
     tool = record.get("compiler", "C++ compiler")
     say(f"{record['target']}: compiled in {record['compile_s']} s, {tool} {record['build_s']} s")
+
+
+def _verify(made: Compiled, found: Source, as_json: bool) -> None:
+    from rift_compiler.validate import validate
+
+    rows = []
+    with Status() as status:
+        for row in validate(made, found.function, found.inputs):
+            status.show(f"{row.stage}: {row.subject}")
+            rows.append(row)
+    if as_json:
+        print_json([{**asdict(r), "right": r.right} for r in rows])
+    else:
+        table = listing("STAGE", "MAKES", "DIFFERENCE", "ALLOWED")
+        for r in rows:
+            table.add_row(r.stage, r.subject, f"{r.difference:.2g}", f"{r.allowed:.2g}")
+        out.print(table)
+    wrong = [r for r in rows if not r.right]
+    if wrong:
+        raise Failed(
+            f"{len(wrong)} of {len(rows)} comparisons differ; the first: {wrong[0].stage}, "
+            f"{wrong[0].subject}: expected a difference of at most {wrong[0].allowed:.2g}, "
+            f"got {wrong[0].difference:.2g}"
+        )
+    say(f"{len(rows)} comparisons agree; differences are relative to each tensor's largest value")
 
 
 def _associative(step: str, init: str | None, as_json: bool) -> None:
