@@ -145,8 +145,8 @@ _TABLE = (
     ScalarOp("ceil", 1, np.ceil, "ceil({0})", F),
     ScalarOp("trunc", 1, np.trunc, "trunc({0})", F),
     ScalarOp("round", 1, np.rint, "rint({0})", F),
-    ScalarOp(  # -inf becomes 0: the centre of a fold whose maximum so far is the identity
-        "finite", 1, lambda x: np.where(x == -np.inf, x.dtype.type(0), x), "rift_finite({0})", F
+    ScalarOp(  # what is not finite becomes 0: the centre of a fold whose maximum so far is -inf
+        "finite", 1, lambda x: np.where(np.isfinite(x), x, x.dtype.type(0)), "rift_finite({0})", F
     ),
     ScalarOp("eq", 2, np.equal, "({0} == {1})", rule="compare", infix="=="),
     ScalarOp("ne", 2, np.not_equal, "({0} != {1})", rule="compare", infix="!="),

@@ -100,6 +100,25 @@ def test_twist_keeps_rows_that_begin_with_minus_infinity() -> None:
         same(p, changed(p, TWIST), given)
 
 
+def test_twist_follows_a_minimum() -> None:
+    p = program("sum[k1](exp(min[k1](x[i0, k1]) - x[i0, k1]))")
+    new = changed(p, TWIST)
+    given = inputs()
+    given["x"][0, :40] = np.inf
+    given["x"][1] = np.inf
+
+    assert "act=acc * exp(finite(new) - old)" in str(new)
+    with np.errstate(all="ignore"):
+        same(p, new, given)
+
+
+def test_twist_leaves_what_an_empty_part_would_break() -> None:
+    # The action is acc * exp(old - new): before the first term, 0 * exp(inf).
+    p = program("sum[k1](exp(x[i0, k1] - min[k1](x[i0, k1])))")
+
+    assert changed(p, TWIST) == p
+
+
 def test_mean_then_twist_makes_welford() -> None:
     p = program(
         "sum[k1]((x[i0, k1] - sum[k1](x[i0, k1]) / 50.0) * (x[i0, k1] - sum[k1](x[i0, k1]) / 50.0))"

@@ -45,7 +45,7 @@ template <class T> RIFT_FN T rift_max(T a, T b) { return (a > b || a != a) ? a :
 template <class T> RIFT_FN T rift_min(T a, T b) { return (a < b || a != a) ? a : b; }
 template <class T> RIFT_FN T rift_not(T a) { return (T)(a ^ (T)-1); }  // bool(-1) is true
 template <class T> RIFT_FN T rift_rsqrt(T a) { return (T)1 / sqrt(a); }
-template <class T> RIFT_FN T rift_finite(T a) { return a == -(T)RIFT_INF ? (T)0 : a; }
+template <class T> RIFT_FN T rift_finite(T a) { return a - a == (T)0 ? a : (T)0; }
 template <class T> RIFT_FN T rift_pow(T a, T b) {
   if constexpr (rift_is_float<T>::value) return pow(a, b);
   else {

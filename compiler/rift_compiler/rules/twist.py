@@ -24,6 +24,8 @@ from rift_compiler.expr import (
     substitute,
     walk,
 )
+from rift_compiler.folds import identity
+from rift_compiler.interpret import Evaluator
 from rift_compiler.rules.rule import Rule
 
 
@@ -158,17 +160,31 @@ def _expression(e: sympy.Expr, dtype: object, base: Node) -> Node | None:
 
 
 def _twisted(n: Node, base: Node, body: Node, axes: list[Node], act: Node) -> Node:
-    """The twisted fold. A running maximum may be -inf so far: terms then use 0 as the centre,
-    and what follows from a maximum that stays so is put back as the difference of it with itself
-    (0, or NaN where the maximum is infinite)."""
+    """The twisted fold; n where its action would not keep an empty part empty.
+
+    A running maximum may be -inf so far: terms then use 0 as the centre, and what follows from a
+    maximum that stays so is put back as the difference of it with itself (0, or NaN where the
+    maximum is infinite). So too for a minimum.
+    """
     if base.monoid not in ("max", "min"):
         return fold(n.monoid, axes, body, base, act)
-    if base.monoid == "min":
-        return n
     new = arg("new", base.dtype)
-    lift = substitute(body, {base: apply("finite", base)})
     safe = substitute(act, {new: apply("finite", new)})
+    if not _keeps_empty(safe, n, base):
+        return n
+    lift = substitute(body, {base: apply("finite", base)})
     return fold(n.monoid, axes, lift, base, safe) + (base - base)
+
+
+def _keeps_empty(act: Node, n: Node, base: Node) -> bool:
+    """Whether the action takes the state before the first term to itself, whatever comes first."""
+    start, empty = identity(base.monoid, base.dtype), identity(n.monoid, n.dtype)
+    args = {arg("acc", n.dtype): empty, arg("old", base.dtype): start}
+    for first in (-3.5, 0.0, 2.0):
+        moved = substitute(act, {**args, arg("new", base.dtype): const(first, base.dtype)})
+        if float(Evaluator({}, {})(moved)) != empty.value:
+            return False
+    return True
 
 
 TWIST = Rule(
