@@ -24,6 +24,10 @@ COMMANDS = {
         "rift.commands.compile",
         "Compile PyTorch to fused kernels, print any stage, check it.",
     ),
+    "emulate": (
+        "rift.commands.emulate",
+        "Run and check a CUDA kernel with no GPU: PTX, CUDA C++ or Triton.",
+    ),
     "runs": ("rift.commands.runs", "Look at benchmark runs: list, show."),
     "doctor": ("rift.commands.doctor", "Say what this machine can do and what is missing."),
 }

@@ -10,13 +10,15 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rift import paths
 from rift.errors import Blocked, Failed
 
 FLAGS = (
-    "-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-fwrapv", "-fno-math-errno",
+    "-std=c++17", "-O3", "-march=native", "-fopenmp", "-fPIC", "-shared", "-fwrapv",
+    "-fno-math-errno",
     "-fno-trapping-math", "-w",
 )  # fmt: skip
 
@@ -41,11 +43,17 @@ def _machine() -> str:
     return platform.machine() + flags
 
 
-def build(source: str) -> Path:
-    """The shared library of a C++ source; compiled only when its content is new."""
+def build(source: str, flags: Sequence[str] = FLAGS, objects: Sequence[Path] = ()) -> Path:
+    """The file made of a C++ source; compiled only when its content is new.
+
+    A shared library, linked with `objects`; or an object file when the flags say `-c`. An
+    object's own path is part of the key, and names its content.
+    """
     path, version = compiler()
-    key = hashlib.sha256("\0".join([source, path, version, _machine(), *FLAGS]).encode())
-    target = paths.home() / "cache" / "cpp" / f"{key.hexdigest()}.so"
+    given = [source, path, version, _machine(), *flags, *map(str, objects)]
+    key = hashlib.sha256("\0".join(given).encode())
+    suffix = "o" if "-c" in flags else "so"
+    target = paths.home() / "cache" / "cpp" / f"{key.hexdigest()}.{suffix}"
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +61,7 @@ def build(source: str) -> Path:
         text, made = Path(work) / "kernels.cpp", Path(work) / "kernels.so"
         text.write_text(source, encoding="utf-8")
         run = subprocess.run(
-            [path, *FLAGS, "-o", str(made), str(text), "-lm"],
+            [path, *flags, "-o", str(made), str(text), *map(str, objects), "-lm"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if run.returncode:

@@ -1,0 +1,144 @@
+"""Every instruction by opcode, and how it is written as C++."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rift_compiler.emulator.code import Code
+from rift_compiler.emulator.emit_carry import emit_carry, has_carry
+from rift_compiler.emulator.emit_compare import emit_selp, emit_set, emit_setp, emit_slct
+from rift_compiler.emulator.emit_control import (
+    emit_bar,
+    emit_barrier,
+    emit_bra,
+    emit_brx,
+    emit_call,
+    emit_exit,
+    emit_fence,
+    emit_nanosleep,
+    emit_nothing,
+    emit_ret,
+    emit_trap,
+)
+from rift_compiler.emulator.emit_convert import emit_cvt, emit_cvt_pack
+from rift_compiler.emulator.emit_floats import (
+    emit_approximate,
+    emit_arithmetic,
+    emit_copysign,
+    emit_minmax,
+    emit_sign,
+    emit_testp,
+    is_float,
+)
+from rift_compiler.emulator.emit_integers import emit_row, find_row
+from rift_compiler.emulator.emit_memory import (
+    emit_atom,
+    emit_createpolicy,
+    emit_ld,
+    emit_prefetch,
+    emit_st,
+)
+from rift_compiler.emulator.emit_move import (
+    emit_cvta,
+    emit_getctarank,
+    emit_isspacep,
+    emit_mapa,
+    emit_mov,
+)
+from rift_compiler.emulator.emit_warp import (
+    emit_activemask,
+    emit_elect,
+    emit_match,
+    emit_redux,
+    emit_shfl,
+    emit_vote,
+)
+
+Emit = Callable[[Code], None]
+
+_ANY: dict[str, Emit] = {
+    "mov": emit_mov,
+    "cvta": emit_cvta,
+    "isspacep": emit_isspacep,
+    "mapa": emit_mapa,
+    "getctarank": emit_getctarank,
+    "ld": emit_ld,
+    "ldu": emit_ld,
+    "st": emit_st,
+    "atom": emit_atom,
+    "red": emit_atom,
+    "prefetch": emit_prefetch,
+    "prefetchu": emit_prefetch,
+    "applypriority": emit_prefetch,
+    "createpolicy": emit_createpolicy,
+    "setp": emit_setp,
+    "set": emit_set,
+    "selp": emit_selp,
+    "slct": emit_slct,
+    "cvt": lambda code: (emit_cvt_pack if "pack" in code.ins.modifiers else emit_cvt)(code),
+    "bra": emit_bra,
+    "brx": emit_brx,
+    "call": emit_call,
+    "ret": emit_ret,
+    "exit": emit_exit,
+    "trap": emit_trap,
+    "brkpt": emit_trap,
+    "nanosleep": emit_nanosleep,
+    "bar": emit_bar,
+    "barrier": emit_barrier,
+    "membar": emit_fence,
+    "fence": emit_fence,
+    "setmaxnreg": emit_nothing,
+    "griddepcontrol": emit_nothing,
+    "pmevent": emit_nothing,
+    "shfl": emit_shfl,
+    "vote": emit_vote,
+    "activemask": emit_activemask,
+    "match": emit_match,
+    "redux": emit_redux,
+    "elect": emit_elect,
+    "copysign": emit_copysign,
+    "testp": emit_testp,
+    "ex2": emit_approximate,
+    "lg2": emit_approximate,
+    "rcp": emit_approximate,
+    "rsqrt": emit_approximate,
+    "sin": emit_approximate,
+    "cos": emit_approximate,
+    "tanh": emit_approximate,
+    "fma": emit_arithmetic,
+}
+_FLOATING: dict[str, Emit] = {
+    "add": emit_arithmetic,
+    "sub": emit_arithmetic,
+    "mul": emit_arithmetic,
+    "mad": emit_arithmetic,
+    "div": emit_arithmetic,
+    "sqrt": emit_approximate,
+    "neg": emit_sign,
+    "abs": emit_sign,
+    "min": emit_minmax,
+    "max": emit_minmax,
+}
+
+
+def emit(code: Code) -> None:
+    """Writes the C++ of the instruction at hand; raises WrongUsage when it is not known."""
+    opcode = code.ins.opcode
+    if has_carry(code):
+        return emit_carry(code)
+    row = find_row(code)
+    if row is not None:
+        return emit_row(code, *row)
+    if opcode in _FLOATING and is_float(code):
+        return _FLOATING[opcode](code)
+    if opcode in _ANY:
+        return _ANY[opcode](code)
+    known = opcode in _FLOATING or find_opcode(opcode)
+    raise code.error("these modifiers are not supported" if known else "unknown instruction")
+
+
+def find_opcode(opcode: str) -> bool:
+    from rift_compiler.emulator.emit_integers import TABLE
+
+    return any(key.partition(".")[0] == opcode for key in TABLE)

@@ -1,0 +1,68 @@
+// What the runtime's own files share.
+#pragma once
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+static const u32 AGENTS = 64;  // asynchronous engines with a clock of their own, one an mbarrier
+static const u32 NOBODY = 0xffff;
+
+struct Meeting;
+typedef void Meet(Warp*, Meeting&);
+// A warp's collective instruction: lanes leave pointers to their operands, the last one runs it.
+struct Meeting {
+  u32 mask, arrived, line;
+  Meet* run;
+  u32 count;  // how many instructions of one kind are done at once
+  u32* args[32];
+};
+
+struct Warp {
+  u32 index;
+  u32 exists, alive;  // lanes
+  u32 ready, later;   // lanes that can run in this round, and in the next
+  Thread* lanes[32];
+  Meeting meetings[32];
+};
+
+struct Finding { u32 kind, line, other, count; char text[512]; };
+
+struct Launch {
+  u64 arena, arena_base, arena_bytes, regions, granules, written, params;
+  u64 counts, lines, line_counts;  // lines: how many; line_counts: 4 for each line
+  u64 unused;
+  u32 grid[3], block[3], static_shared, dynamic_shared, local_bytes, checks, seed, exact, arch;
+  u32 random_landing;
+  f64 limit_s;
+};
+
+extern Launch* L;
+extern std::vector<Warp> warps;
+extern std::vector<Thread> threads;
+extern u32 alive_threads, clock_words;
+extern void (*entry_function)(Thread*);
+
+static inline bool checking(Kind kind) { return (L->checks >> kind) & 1; }
+void report(Kind kind, u32 line, u32 other, const char* format, ...)
+    __attribute__((format(printf, 4, 5)));
+[[noreturn]] void stop_launch();
+u32 random_below(u32 n);
+
+void park(Thread* t, u32 line, const char* why);
+void wake(Thread* t);
+bool land_something();        // an asynchronous copy lands because nobody can run
+void describe_barriers(std::vector<char>& out);
+
+// Vector clocks.
+void join(u32* into, const u32* from);
+void tick(Thread* t);
+void reset_clocks();
+u32* new_clock();
