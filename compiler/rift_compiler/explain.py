@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 
-from rift_compiler import render_cpp, render_cuda, schedule_cuda
+from rift_compiler import render_cpp, render_cuda, schedule_cpu, schedule_cuda
 from rift_compiler.cost import BALANCE, Cost
 from rift_compiler.fuse import plain_schedule
 from rift_compiler.loop_ir import Kernel
@@ -38,7 +38,8 @@ def code(kernels: Sequence[Kernel], stages: Stages) -> list[str]:
         if target(stages.target).cuda:
             text = render_cuda.render(nest(k, schedule_cuda.schedule(k)), dims).text
         else:
-            text = render_cpp.render(nest(k, plain_schedule(k)), dims)
+            chosen = schedule_cpu.schedule(k, plain_schedule(k))
+            text = render_cpp.render(nest(k, chosen), dims)
         lines += text.splitlines()
     return lines
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rift_compiler import loop_ir, render_cpp, render_cuda, schedule_cuda, tensor_ir, tile_ir
+from rift_compiler import (
+    loop_ir,
+    render_cpp,
+    render_cuda,
+    schedule_cpu,
+    schedule_cuda,
+    tensor_ir,
+    tile_ir,
+)
 from rift_compiler.fuse import Step, fuse
 from rift_compiler.loop_ir import LoopProgram
 from rift_compiler.nest import nest
@@ -46,7 +54,10 @@ def lower_all(program: TensorProgram, target: str, sizes: Mapping[str, int]) -> 
         loop, more = split(loop, chosen, sizes)
         steps += more
     loop_ir.verify(loop)
-    schedules = tuple(map(schedule_cuda.schedule, loop.kernels)) if cuda else plain
+    if cuda:
+        schedules = tuple(map(schedule_cuda.schedule, loop.kernels))
+    else:
+        schedules = tuple(map(schedule_cpu.schedule, loop.kernels, plain))
     tiles = tuple(tile_ir.verify(nest(k, s)) for k, s in zip(loop.kernels, schedules, strict=True))
     if not cuda:
         source = render_cpp.program(tiles, tuple(loop.buffers.values()), program.dims)

@@ -90,11 +90,15 @@ class Render:
         return name + "".join(f"[{self.index(i)}]" for i in index)
 
     def flat(self, buffer: str, index: tuple[Node, ...]) -> str:
+        """The text of the row-major place of an element."""
+        return self.index(self.place(buffer, index))
+
+    def place(self, buffer: str, index: tuple[Node, ...]) -> Node:
         """The row-major place of an element."""
         place: Node = const(0)
         for i, size in zip(index, self.buffers[buffer].shape, strict=True):
             place = place * size + i
-        return self.index(place)
+        return place
 
     def index(self, n: Node) -> str:
         """An index, in the dialect's index type."""

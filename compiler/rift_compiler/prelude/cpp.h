@@ -5,7 +5,7 @@
 #define RIFT_FN static inline
 #define RIFT_INF INFINITY
 static int rift_error;  // 1: index out of range, 2: integer division by zero
-static inline void rift_fail(int code) { rift_error |= code; }
+static inline void rift_fail(int code) { __atomic_fetch_or(&rift_error, code, __ATOMIC_RELAXED); }
 typedef _Float16 f16;
 struct bf16 { uint16_t bits; };
 static inline float rift_f16_to_f32(f16 x) { return (float)x; }

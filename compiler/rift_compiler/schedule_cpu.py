@@ -1,0 +1,100 @@
+"""Pass: choose a CPU schedule for a kernel: what threads share, and what vector lanes do.
+
+no fold            the last axis in lanes
+fold of rows       a row a grid cell; lanes share its folds, then its elements
+dot products       lanes share each fold along memory; a cell keeps some outputs at once
+other folds        plain loops, the outer ones shared by threads
+"""
+
+from __future__ import annotations
+
+from rift_compiler.expr import Node, walk
+from rift_compiler.loop_ir import Kernel
+from rift_compiler.schedule import Part, Schedule
+
+LANES = (32, 16, 8)  # of a thread loop: one to four vectors of float32 each hide latencies
+RUN = 64  # lane groups that one grid cell of a one-dimensional kernel does
+
+
+def schedule(k: Kernel, plain: Schedule) -> Schedule:
+    """A CPU schedule; plain is the one that costs least without lanes."""
+    nodes = list(walk(*(s.value for s in k.stores)))
+    scanned = {n.axes[0] for n in nodes if n.op == "scan"}
+    mine = frozenset(k.axes)
+    folds = [n for n in nodes if n.op == "fold" and n.free <= mine]
+    live = [a for a in k.axes if not _is_one(a)]
+    if scanned or not live or len(k.stores) > 1:
+        return _grid(k, plain, scanned)
+    lanes = _lanes(live[-1])
+    if not folds:
+        return _map(k, live, lanes) if lanes else _grid(k, plain, scanned)
+    if live[-1] not in frozenset[Node]().union(*(f.free for f in folds)):
+        return _rows(k, folds, live)
+    if _along_memory(folds) and all(f.free >= frozenset(live) for f in folds):
+        return _dots(k, folds)
+    return _grid(k, plain, scanned)
+
+
+def _is_one(a: Node) -> bool:
+    return a.extent.op == "const" and bool(a.extent.value == 1)
+
+
+def _size(a: Node) -> int:
+    return int(a.extent.value) if a.extent.op == "const" else 2**31
+
+
+def _lanes(a: Node) -> int:
+    """How many lanes run an axis: what divides it if anything does; 0 where it is too short."""
+    if a.extent.op != "const":
+        return LANES[-1]
+    fits = [n for n in LANES if n <= a.extent.value]
+    return next((n for n in fits if a.extent.value % n == 0), fits[-1] if fits else 0)
+
+
+def _grid(k: Kernel, plain: Schedule, scanned: set[Node]) -> Schedule:
+    """The plain loops, outer ones shared by threads."""
+    parts: list[tuple[Part, ...]] = []
+    for n, a in enumerate(k.axes):
+        own = plain.outputs[n] if n < len(plain.outputs) else (Part("seq"),)
+        last = n == len(k.axes) - 1 and n > 0
+        shared = own == (Part("seq"),) and a not in scanned and not last
+        parts.append((Part("grid"),) if shared else own)
+    return Schedule(tuple(parts))
+
+
+def _map(k: Kernel, live: list[Node], lanes: int) -> Schedule:
+    parts: list[tuple[Part, ...]] = [(Part("grid"),) for _ in k.axes]
+    inner = (Part("thread", lanes),)
+    last = k.axes.index(live[-1])
+    alone = len(live) == 1
+    parts[last] = (Part("grid"), Part("seq", RUN), *inner) if alone else (Part("seq"), *inner)
+    return Schedule(tuple(parts))
+
+
+def _rows(k: Kernel, folds: list[Node], live: list[Node]) -> Schedule:
+    """A cell for each of what folds vary with; its lanes share folds and other elements."""
+    varies = frozenset[Node]().union(*(f.free for f in folds))
+    lanes = min(_lanes(a) or LANES[-1] for a in (live[-1], *(f.axes[-1] for f in folds)))
+    rest = [a for a in live if a not in varies]
+    parts: list[tuple[Part, ...]] = []
+    for a in k.axes:
+        if a is rest[-1]:
+            parts.append((Part("seq"), Part("thread", lanes)))
+        else:
+            parts.append((Part("grid") if a in varies or _is_one(a) else Part("seq"),))
+    return Schedule(tuple(parts), threads=lanes)
+
+
+def _dots(k: Kernel, folds: list[Node]) -> Schedule:
+    lanes = min(_lanes(f.axes[-1]) or LANES[-1] for f in folds)
+    return Schedule(tuple((Part("grid"),) for _ in k.axes), threads=lanes)
+
+
+def _along_memory(folds: list[Node]) -> bool:
+    """Whether all that folds read varies by consecutive elements with what they fold, or not."""
+    return all(
+        n.index[-1:] and not any(a in i.free for i in n.index[:-1] for a in f.axes)
+        for f in folds
+        for n in walk(f.body)
+        if n.op == "load"
+    )
