@@ -133,8 +133,8 @@ class Render:
             if _nonnegative(n.args[0]):
                 return f"({args[0]} {sign} {args[1]})"
         text = row.cpp.format(*args)
-        if row.infix and n.dtype.is_int and n.dtype.bytes < 4:
-            return f"({n.dtype.cpp}){text}"
+        if n.dtype.is_int and n.dtype.bytes < 4 and not row.cpp.startswith("rift_"):
+            return f"({n.dtype.cpp}){text}"  # C computes in int, torch in the type
         if row.cpp.startswith("rift_") and row.rule == "same":
             text = text.replace("(", f"<{n.dtype.cpp}>(", 1)
         return text

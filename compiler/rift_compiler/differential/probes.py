@@ -520,6 +520,19 @@ PROBES: tuple[Probe, ...] = (
     P("elu", "ELU", lambda: (nn.ELU(0.7), (rand(33) * 5,))),
     P("celu_selu", "ELU", lambda: (lambda x: (F.celu(x, 0.7), F.selu(x)), (rand(33),))),
     P(
+        "neg_of_bytes",
+        "promotion",
+        lambda: (lambda x: (-x).double(), (ints(0, 9, 33).to(BYTE),)),
+    ),
+    P(
+        "interpolate_of_bytes",
+        "interpolate",
+        lambda: (
+            lambda x: F.interpolate(x, (6, 4), mode="bilinear"),
+            (ints(0, 256, 1, 2, 9, 8).to(BYTE),),
+        ),
+    ),
+    P(
         "interpolate_nearest",
         "interpolate",
         lambda: (lambda x: F.interpolate(x, scale_factor=1.7), (rand(1, 2, 5, 3),)),

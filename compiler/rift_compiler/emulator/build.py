@@ -16,7 +16,7 @@ _HEADERS = ("base.h", "memory.h", "arithmetic.h", "floats.h", "convert.h", "call
 _RUNTIME_FILES = (
     *_HEADERS, "machine.h", "fibres.cpp", "findings.cpp", "clocks.cpp", "shadow.cpp",
     "global_shadow.cpp", "counters.cpp", "meetings.cpp", "warps.cpp", "barriers.cpp",
-    "mbarriers.cpp", "launch.cpp",
+    "products.cpp", "matrices.cpp", "mbarriers.cpp", "launch.cpp",
 )  # fmt: skip
 _ROUNDING_FILES = ("base.h", "floats.h", "rounding.cpp")
 

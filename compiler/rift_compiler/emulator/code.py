@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from rift.errors import WrongUsage
 from rift_compiler.emulator.modifiers import Modifiers, unsupported
@@ -21,6 +24,19 @@ from rift_compiler.emulator.special import special_register
 from rift_compiler.emulator.types import TYPES, register_c
 
 
+class Batch(Protocol):
+    """Instructions that wait to be written as one; see emit_matrix."""
+
+    reads: set[str]
+    writes: set[str]
+    inputs: list[list[str]]
+    outputs: list[list[tuple[int, str]]]
+
+    def takes(self, key: str, reads: Iterable[str], writes: Iterable[str]) -> bool: ...
+
+    def text(self) -> list[str]: ...
+
+
 @dataclass
 class Code:
     """`lines` is the C++ so far; `ins` the instruction at hand; `at` its position."""
@@ -31,10 +47,16 @@ class Code:
     lines: list[str] = field(default_factory=list)
     ins: Instruction = field(default_factory=lambda: Instruction(0, "", (), ()))
     at: int = 0
-    accumulators: frozenset[str] = frozenset()
+    batch: Batch | None = None
 
     def line(self, text: str) -> None:
         self.lines.append(text)
+
+    def flush(self) -> None:
+        """Writes the matrix instructions that were put together."""
+        if self.batch is not None:
+            held, self.batch = self.batch, None
+            self.lines += held.text()
 
     @property
     def here(self) -> str:
@@ -115,8 +137,6 @@ class Code:
 
     def _literal(self, number: Number, type_: str) -> int:
         """The bits of a literal read as `type_` (PTX ISA 9.0, 4.5.2 and 4.5.5)."""
-        import struct
-
         if number.kind == "int" or type_ not in ("f32", "f64", "tf32"):
             return number.bits & (1 << TYPES[type_].bits) - 1
         if number.kind == "f32":

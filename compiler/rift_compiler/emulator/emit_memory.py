@@ -93,7 +93,7 @@ def _memory_type(type_: str) -> str:
 
 def _items(code: Code, operand: Operand, count: int) -> tuple[Operand, ...]:
     found = code.items(operand)
-    if len(found) != count or (count > 1) != isinstance(operand, Vector):
+    if len(found) != count or (count > 1 and not isinstance(operand, Vector)):
         raise code.error(f"expected {count} registers, got {len(found)}")
     return found
 

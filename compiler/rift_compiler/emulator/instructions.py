@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from rift_compiler.emulator.code import Code
 from rift_compiler.emulator.emit_carry import emit_carry, has_carry
@@ -31,6 +31,12 @@ from rift_compiler.emulator.emit_floats import (
     is_float,
 )
 from rift_compiler.emulator.emit_integers import emit_row, find_row
+from rift_compiler.emulator.emit_matrix import (
+    emit_ldmatrix,
+    emit_mma,
+    emit_movmatrix,
+    emit_stmatrix,
+)
 from rift_compiler.emulator.emit_memory import (
     emit_atom,
     emit_createpolicy,
@@ -52,6 +58,17 @@ from rift_compiler.emulator.emit_warp import (
     emit_redux,
     emit_shfl,
     emit_vote,
+)
+from rift_compiler.emulator.names import Register
+from rift_compiler.emulator.ptx import (
+    Address,
+    Group,
+    Instruction,
+    Name,
+    Not,
+    Operand,
+    Pair,
+    Vector,
 )
 
 Emit = Callable[[Code], None]
@@ -107,6 +124,10 @@ _ANY: dict[str, Emit] = {
     "cos": emit_approximate,
     "tanh": emit_approximate,
     "fma": emit_arithmetic,
+    "mma": emit_mma,
+    "ldmatrix": emit_ldmatrix,
+    "stmatrix": emit_stmatrix,
+    "movmatrix": emit_movmatrix,
 }
 _FLOATING: dict[str, Emit] = {
     "add": emit_arithmetic,
@@ -120,6 +141,42 @@ _FLOATING: dict[str, Emit] = {
     "min": emit_minmax,
     "max": emit_minmax,
 }
+
+
+_BATCHED = ("mma", "ldmatrix")
+# What only moves bits between registers: it may go before matrix instructions that wait.
+_PURE = ("mov", "cvt", "add", "sub", "shl", "shr", "and", "or", "xor", "selp", "setp", "bfe",
+         "lop3", "mul", "mad")  # fmt: skip
+
+
+def batched(ins: Instruction) -> bool:
+    """Whether the instruction may wait for others of its kind."""
+    return ins.opcode in _BATCHED
+
+
+def may_pass(code: Code) -> bool:
+    """Whether the instruction can be done before those that wait: it touches none of theirs."""
+    batch = code.batch
+    if batch is None or code.ins.opcode not in _PURE or "cc" in code.ins.modifiers:
+        return False
+    touched = set(_registers(code, code.ins.operands))
+    return not touched & (batch.reads | batch.writes)
+
+
+def _registers(code: Code, operands: Iterable[Operand]) -> Iterator[str]:
+    for each in operands:
+        if isinstance(each, Name):
+            found = code.scope.find(each.text)
+            if isinstance(found, Register):
+                yield found.c
+        elif isinstance(each, (Vector, Group)):
+            yield from _registers(code, each.items)
+        elif isinstance(each, Pair):
+            yield from _registers(code, (each.first, each.second))
+        elif isinstance(each, Not):
+            yield from _registers(code, (each.name,))
+        elif isinstance(each, Address):
+            yield from _registers(code, (each.base,))
 
 
 def emit(code: Code) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rift.errors import WrongUsage
 from rift_compiler.emulator.code import Code
-from rift_compiler.emulator.instructions import emit
+from rift_compiler.emulator.instructions import batched, emit, may_pass
 from rift_compiler.emulator.layout import Layout, align, lay_out, reachable
 from rift_compiler.emulator.names import Choices, Place, Register, Scope, Spot
 from rift_compiler.emulator.ptx import (
@@ -195,6 +195,7 @@ class _Writer:
         self._code.line(f"if (CHECKED) M.counts[{len(self._blocks)}]++;")
 
     def _end_block(self) -> None:
+        self._code.flush()
         self._blocks.append(tuple(self._block))
         self._block = []
 
@@ -202,10 +203,15 @@ class _Writer:
         code = self._code
         code.ins = ins
         self._block.append(ins)
-        if ins.guard is not None:
+        if ins.guard is None:
+            if not batched(ins) and not may_pass(code):
+                code.flush()
+            emit(code)
+        else:
+            code.flush()
             code.line(f"if ({code.value(ins.guard, 'pred')}) {{")
-        emit(code)
-        if ins.guard is not None:
+            emit(code)
+            code.flush()
             code.line("}")
         if ins.opcode in _ENDS:
             self._end_block()

@@ -78,7 +78,27 @@ def _widened(x: torch.Tensor) -> torch.Tensor:
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
+def _not_of_bytes(op: Any) -> Callable[..., Any]:
+    """torch's own decomposition of an interpolation, but of uint8: eager computes that in fixed
+    point, with roundings of its own."""
+    stock = torch._decomp.decomposition_table[op]
+
+    def run(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if x.dtype == torch.uint8:
+            raise Unsupported(f"{op} of uint8: convert to a floating-point type first")
+        return stock(x, *args, **kwargs)
+
+    return run
+
+
+INTERPOLATIONS = (
+    aten.upsample_bilinear2d.vec,
+    aten.upsample_bilinear2d.default,
+    aten.upsample_bicubic2d.vec,
+    aten.upsample_bicubic2d.default,
+)
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
     aten.native_group_norm.default: group_norm,
     aten.scaled_dot_product_attention.default: attention,
+    **{op: _not_of_bytes(op) for op in INTERPOLATIONS},
 }

@@ -16,3 +16,8 @@ void synchronise(Thread*, u64 address, bool reads, bool writes, bool acquire, bo
 u64 clock_now();
 void print_text(Thread*, u32 line, u8* result, const u8* text, const u8* args);
 int launch_kernel(struct Launch*, void (*entry)(Thread*));
+void mma(Thread*, u32 line, u32 kind, u32* q, u32 count);
+void mma64(Thread*, u32 line, u32 rows, u32 k, u64* q);
+void ldmatrix(Thread*, u32 line, u32* q, u32 count, u32 matrices, bool transposed);
+void stmatrix(Thread*, u32 line, u32* q, u32 matrices, bool transposed);
+u32 movmatrix(Thread*, u32 line, u32 value);

@@ -69,6 +69,7 @@ int launch_kernel(Launch* launch, void (*entry)(Thread*)) {
   reset_releases(true);
   reset_global_shadow();
   make_counters();
+  make_tables();
   run_all_blocks();
   flush_counters();
   return 0;

@@ -50,6 +50,9 @@ extern std::vector<Thread> threads;
 extern u32 alive_threads, clock_words;
 extern void (*entry_function)(Thread*);
 
+// The checks that watch every access to memory.
+static const u32 WATCHED = 1u << RACE | 1u << UNINITIALISED | 1u << IN_FLIGHT | 1u << PROXY_FENCE |
+                           1u << COUNTERS;
 static inline bool checking(Kind kind) { return (L->checks >> kind) & 1; }
 void report(Kind kind, u32 line, u32 other, const char* format, ...)
     __attribute__((format(printf, 4, 5)));
