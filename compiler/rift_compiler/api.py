@@ -36,15 +36,49 @@ class Compiled:
         Raises WrongUsage when an input does not fit, and Failed when data are out of range: an
         index outside its dimension, or an integer divided by zero.
         """
-        flat, _ = pytree.tree_flatten((inputs, {}))
-        tensors, dims = self.bind(flat)
+        tensors, dims = self._bound_fast(inputs) or self.bind(pytree.tree_flatten((inputs, {}))[0])
         run = run_cuda.run if self.stages.launches else run_cpu.run
         made, error = run(self._library, self.stages, tensors, dims)
         if error:
             raise Failed("; ".join(text for bit, text in ERRORS.items() if error & bit))
         outputs = [made[o.name] if isinstance(o, Buffer) else o for o in self.lowered.outputs]
+        if self._one_output:
+            return outputs[0]
         outputs = [size_of(o, dims) if isinstance(o, Node) else o for o in outputs]
         return pytree.tree_unflatten(outputs, self.traced.exported.call_spec.out_spec)
+
+    @functools.cached_property
+    def _one_output(self) -> bool:
+        spec = self.traced.exported.call_spec.out_spec
+        return spec.is_leaf() and isinstance(self.lowered.outputs[0], Buffer)
+
+    @functools.cached_property
+    def _expected(self) -> tuple[tuple[str, torch.dtype, tuple[int, ...]], ...] | None:
+        """Name, type and shape of each input, if all are tensors of fixed shape."""
+        buffers = {b.name: b for b in self.stages.tensor.inputs}
+        if self.stages.tensor.dims or None in self.lowered.user_inputs:
+            return None
+        wanted = [buffers[n] for n in self.lowered.user_inputs if n is not None]
+        return tuple(
+            (b.name, getattr(torch, b.dtype.torch), tuple(size_of(s, {}) for s in b.shape))
+            for b in wanted
+        )
+
+    def _bound_fast(
+        self, inputs: Sequence[Any]
+    ) -> tuple[dict[str, torch.Tensor], dict[str, int]] | None:
+        """As bind, for plain tensors that all fit; None where anything needs a second look."""
+        expected = self._expected
+        if expected is None or len(inputs) != len(expected):
+            return None
+        tensors = dict(self.lowered.bound)
+        for given, (name, dtype, shape) in zip(inputs, expected, strict=True):
+            if not isinstance(given, torch.Tensor):
+                return None
+            if given.dtype is not dtype or given.shape != shape:
+                return None
+            tensors[name] = given
+        return tensors, {}
 
     @functools.cached_property
     def _library(self) -> Any:

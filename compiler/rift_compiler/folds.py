@@ -9,7 +9,7 @@ import numpy as np
 from rift_compiler.dtypes import DType, bool_
 from rift_compiler.expr import Node, apply, const
 
-_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or_", "all": "and_"}
+COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or_", "all": "and_"}
 
 
 def identity(monoid: str, dtype: DType) -> Node:
@@ -23,7 +23,7 @@ def identity(monoid: str, dtype: DType) -> Node:
 
 def combine(monoid: str, a: Node, b: Node) -> Node:
     """a ⊕ b for the monoids whose state is one value (not mean, argmax and argmin)."""
-    return apply(_COMBINE[monoid], a, b)
+    return apply(COMBINE[monoid], a, b)
 
 
 def _least(dtype: DType) -> Node:

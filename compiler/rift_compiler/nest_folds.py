@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rift_compiler.dtypes import DType, bool_, i64
 from rift_compiler.expr import (
     TRUE,
+    IrError,
     Node,
     all_of,
     apply,
@@ -297,7 +298,12 @@ class Folds(Operands):
         old: dict[Node, Node] = {}
         for acc in accs:
             f = acc.fold
-            assert not acc.arrays, "a fold that lanes share keeps no array"
+            if acc.arrays and (
+                len(accs) > 1 or f.by or f.monoid == "mean" or f.monoid[:3] == "arg"
+            ):
+                raise IrError(
+                    f"lanes cannot share a fold that keeps arrays and is no plain one: {f}"
+                )
             if any(a.fold.by is f for a in accs):
                 name = self.name("v")
                 c.out.append(Let(name, acc.var(c.scope)))
@@ -314,7 +320,10 @@ class Folds(Operands):
         if f.monoid == "mean":
             return self.reduce_mean(acc, coop, c)
         if not f.monoid.startswith("arg"):
-            return [AllReduce(acc.name, (), f.monoid, (coop,))]
+            every: Stmt = AllReduce(acc.name, acc.arrays, f.monoid, (coop,))
+            for a in reversed(acc.arrays):
+                every = For(a, (every,))
+            return [every]
         best, at = self.name("a"), acc.var(scope, ".i", i64)
         top = make("var", (), (best, scope), state.dtype)
         mine = top.eq(state)

@@ -10,6 +10,7 @@ from rift_compiler.render import Dialect, Render, locals_of, prelude
 from rift_compiler.render_lanes import LaneRender, lane_of, reduced_once, varying_names
 from rift_compiler.tensor_ir import Buffer, Dim
 from rift_compiler.tile_ir import For, Stmt, TileKernel
+from rift_compiler.unroll import unroll
 
 PARALLEL = 20_000  # operations of a kernel from which starting threads pays: about 10 us of work
 
@@ -38,14 +39,14 @@ def render(k: TileKernel, dims: Sequence[Dim]) -> str:
     params += [f"{b.dtype.cpp}* __restrict {b.name}" for b in k.outs]
     params += [f"int64_t {d.name}" for d in dims]
     buffers, lane = {b.name: b for b in (*k.reads, *k.outs)}, lane_of(k)
+    lines = _threads(k)
     r = Render(CPP, buffers, locals_of(k))
-    lines: list[str] = []
     if lane is not None:
-        k = reduced_once(k)
-        streams = frozenset(b.name for b in k.outs)
-        r = LaneRender(CPP, buffers, r.locals, lane, varying_names(k, lane), streams)
-        lines += [_stream(r, b) for b in k.outs]
-    lines += [*_threads(k), *r.block(k.body, "  ")]
+        k = reduced_once(unroll(k))
+        names, streams = varying_names(k, lane), frozenset(b.name for b in k.outs)
+        r = LaneRender(CPP, buffers, locals_of(k), lane, names, streams)
+        lines = [*(_stream(r, b) for b in k.outs), *lines]
+    lines += r.block(k.body, "  ")
     return "\n".join([f"static void {k.name}({', '.join(params)}) {{", *lines, "}"])
 
 

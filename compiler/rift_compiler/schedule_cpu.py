@@ -13,6 +13,8 @@ from rift_compiler.loop_ir import Kernel
 from rift_compiler.schedule import Part, Schedule
 
 LANES = (32, 16, 8)  # of a thread loop: one to four vectors of float32 each hide latencies
+KEPT = 8  # outputs that a cell of dot products keeps: registers for them and for what they share
+MOST = 8  # of them along the rows
 RUN = 64  # lane groups that one grid cell of a one-dimensional kernel does
 
 
@@ -31,7 +33,7 @@ def schedule(k: Kernel, plain: Schedule) -> Schedule:
     if live[-1] not in frozenset[Node]().union(*(f.free for f in folds)):
         return _rows(k, folds, live)
     if _along_memory(folds) and all(f.free >= frozenset(live) for f in folds):
-        return _dots(k, folds)
+        return _dots(k, folds, live)
     return _grid(k, plain, scanned)
 
 
@@ -85,9 +87,19 @@ def _rows(k: Kernel, folds: list[Node], live: list[Node]) -> Schedule:
     return Schedule(tuple(parts), threads=lanes)
 
 
-def _dots(k: Kernel, folds: list[Node]) -> Schedule:
+def _dots(k: Kernel, folds: list[Node], live: list[Node]) -> Schedule:
+    """Lanes share each fold; a cell keeps KEPT outputs, so that what it reads is used again."""
+    kept, parts = KEPT, dict[Node, tuple[Part, ...]]()
+    plain = len(folds) == 1 and folds[0].by is None and folds[0].monoid in ("sum", "max", "min")
+    for a in live[-2:] if plain else []:
+        most = min(kept, MOST if a is not live[-1] else kept)
+        size = next(n for n in range(most, 0, -1) if _size(a) % n == 0)
+        if size > 1:
+            parts[a] = Part("grid"), Part("array", size)
+        kept //= size
     lanes = min(_lanes(f.axes[-1]) or LANES[-1] for f in folds)
-    return Schedule(tuple((Part("grid"),) for _ in k.axes), threads=lanes)
+    lanes = max(min(lanes, LANES[0] * kept // KEPT), LANES[-1])
+    return Schedule(tuple(parts.get(a, (Part("grid"),)) for a in k.axes), threads=lanes)
 
 
 def _along_memory(folds: list[Node]) -> bool:

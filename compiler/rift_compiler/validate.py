@@ -106,7 +106,7 @@ def _generated(
             held |= interpret_tile.run(k, held, dims)
     else:
         stage = "cpp"
-        out, _ = run_cpu.run(run_cpu.load(stages), stages, tensors, dims)
+        out = run_cpu.run_all(run_cpu.load(stages), stages, tensors, dims)
         held = {name: to_numpy(t) for name, t in out.items()}
     for k in stages.tiles:
         for b in k.outs:
