@@ -48,6 +48,7 @@ class Code:
     ins: Instruction = field(default_factory=lambda: Instruction(0, "", (), ()))
     at: int = 0
     batch: Batch | None = None
+    accumulators: frozenset[str] = frozenset()
 
     def line(self, text: str) -> None:
         self.lines.append(text)

@@ -10,13 +10,13 @@ from rift_compiler.emulator.types import TYPES, register_c
 SPACES = {
     "global": "at_global",
     "const": "at_global",
-    "param": "at_global",
-    "param::entry": "at_global",
+    "param": "at_param",
+    "param::entry": "at_param",
     "shared": "at_shared",
     "shared::cta": "at_shared",
     "shared::cluster": "at_shared",
     "local": "at_local",
-    "param::func": "at_global",
+    "param::func": "at_param",
 }
 _STATE = tuple(SPACES)
 # Where data is kept and for how long: no effect on what is computed.
@@ -110,7 +110,7 @@ def _plain(code: Code, operand: Operand, space: str, size_bytes: int) -> str | N
         raise code.error(f"offset {offset} is outside of the parameter")
     if place.space == "buffer":
         return f"{place.c} + {offset}"
-    return f"M.arena + ({place.c} - M.arena_base) + {offset}"
+    return f"M.arena + (M.params - M.arena_base) + {place.c} + {offset}"
 
 
 def emit_st(code: Code) -> None:

@@ -11,8 +11,8 @@ _MOVED = (
     "pred", "b16", "b32", "b64", "b128", "u16", "u32", "u64", "s16", "s32", "s64", "f16", "f32",
     "f64", "f16x2", "bf16", "bf16x2",
 )  # fmt: skip
-# What is added to an address of a space to make it generic: global, constant and parameter
-# addresses are generic already.
+# What is added to an address of a space to make it generic: global and constant
+# addresses are generic already; those of parameters count from the first.
 WINDOWS = {
     "shared": "SHARED_WINDOW",
     "shared::cta": "SHARED_WINDOW",
@@ -20,8 +20,8 @@ WINDOWS = {
     "local": "LOCAL_WINDOW",
     "global": "0ull",
     "const": "0ull",
-    "param": "0ull",
-    "param::entry": "0ull",
+    "param": "M.params",
+    "param::entry": "M.params",
 }
 
 
@@ -92,7 +92,9 @@ def emit_isspacep(code: Code) -> None:
     to, source = code.operands(2)
     value = code.value(source, "u64")
     window = WINDOWS[space]
-    if window != "0ull":
+    if space.startswith("param"):
+        text = f"({value} - M.params < 4096)"
+    elif window != "0ull":
         text = f"({value} - {window} < WINDOW_BYTES)"
     elif space == "global":
         text = f"({value} - M.arena_base < M.arena_bytes)"

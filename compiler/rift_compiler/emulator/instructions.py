@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from rift_compiler.emulator.code import Code
+from rift_compiler.emulator.emit_async import emit_cp, emit_mbarrier
 from rift_compiler.emulator.emit_carry import emit_carry, has_carry
 from rift_compiler.emulator.emit_compare import emit_selp, emit_set, emit_setp, emit_slct
 from rift_compiler.emulator.emit_control import (
@@ -59,6 +60,7 @@ from rift_compiler.emulator.emit_warp import (
     emit_shfl,
     emit_vote,
 )
+from rift_compiler.emulator.emit_wgmma import emit_wgmma
 from rift_compiler.emulator.names import Register
 from rift_compiler.emulator.ptx import (
     Address,
@@ -124,7 +126,10 @@ _ANY: dict[str, Emit] = {
     "cos": emit_approximate,
     "tanh": emit_approximate,
     "fma": emit_arithmetic,
+    "cp": emit_cp,
+    "mbarrier": emit_mbarrier,
     "mma": emit_mma,
+    "wgmma": emit_wgmma,
     "ldmatrix": emit_ldmatrix,
     "stmatrix": emit_stmatrix,
     "movmatrix": emit_movmatrix,
@@ -159,29 +164,39 @@ def may_pass(code: Code) -> bool:
     batch = code.batch
     if batch is None or code.ins.opcode not in _PURE or "cc" in code.ins.modifiers:
         return False
-    touched = set(_registers(code, code.ins.operands))
+    touched = set(registers(code, code.ins.operands))
     return not touched & (batch.reads | batch.writes)
 
 
-def _registers(code: Code, operands: Iterable[Operand]) -> Iterator[str]:
+def registers(code: Code, operands: Iterable[Operand]) -> Iterator[str]:
+    """The C++ names of all registers among operands."""
     for each in operands:
         if isinstance(each, Name):
             found = code.scope.find(each.text)
             if isinstance(found, Register):
                 yield found.c
         elif isinstance(each, (Vector, Group)):
-            yield from _registers(code, each.items)
+            yield from registers(code, each.items)
         elif isinstance(each, Pair):
-            yield from _registers(code, (each.first, each.second))
+            yield from registers(code, (each.first, each.second))
         elif isinstance(each, Not):
-            yield from _registers(code, (each.name,))
+            yield from registers(code, (each.name,))
         elif isinstance(each, Address):
-            yield from _registers(code, (each.base,))
+            yield from registers(code, (each.base,))
+
+
+def _check_accumulators(code: Code) -> None:
+    """A result of wgmma may be copied, and added to by another, but not used before it is there."""
+    if not code.accumulators or code.ins.opcode in ("mov", "wgmma"):
+        return
+    for name in sorted(code.accumulators & set(registers(code, code.ins.operands))):
+        code.line(f"if (CHECKED && {name} >> 20 == 0xffau) token_used(t, {code.here});")
 
 
 def emit(code: Code) -> None:
     """Writes the C++ of the instruction at hand; raises WrongUsage when it is not known."""
     opcode = code.ins.opcode
+    _check_accumulators(code)
     if has_carry(code):
         return emit_carry(code)
     row = find_row(code)

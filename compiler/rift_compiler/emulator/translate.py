@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rift.errors import WrongUsage
 from rift_compiler.emulator.code import Code
+from rift_compiler.emulator.emit_wgmma import accumulators
 from rift_compiler.emulator.instructions import batched, emit, may_pass
 from rift_compiler.emulator.layout import Layout, align, lay_out, reachable
 from rift_compiler.emulator.names import Choices, Place, Register, Scope, Spot
@@ -107,7 +108,7 @@ class _Writer:
         found = ["Thread* t"]
         if self._function.entry:
             for name, (offset, size) in self._layout.params.items():
-                top.add(name, Place("param", f"(M.params + {offset})", size))
+                top.add(name, Place("param", f"{offset}ull", size))
             return found
         for v in (*self._function.returns, *self._function.params):
             c = f"a{len(found)}"
@@ -119,14 +120,18 @@ class _Writer:
         """All scopes in the order in which they open, with their names."""
         opened = [Scope(top)]
         order = [opened[0]]
+        placed: list[tuple[Scope, Instruction]] = []
         for position, each in enumerate(self._function.body or ()):
             if isinstance(each, Open):
                 opened.append(Scope(opened[-1]))
                 order.append(opened[-1])
             elif isinstance(each, Close):
                 opened.pop()
-            elif not isinstance(each, Instruction):
+            elif isinstance(each, Instruction):
+                placed.append((opened[-1], each))
+            else:
                 self._name(opened[-1], each, position)
+        self._code.accumulators = accumulators(placed)
         return iter(order)
 
     def _name(self, scope: Scope, each: Statement, position: int) -> None:

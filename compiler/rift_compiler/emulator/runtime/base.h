@@ -105,7 +105,7 @@ struct Machine {
 extern Machine M;
 
 // Where a faulty access goes after it was reported.
-extern "C++" u8* fault(Thread*, u32 line, u64 address, u32 bytes, int access, const char* space);
+u8* fault(Thread*, u32 line, u64 address, u32 bytes, u32 align, int access, const char* space);
 void watch_shared(Thread*, u32 line, u32 offset, u32 bytes, int access, const void* value);
 void watch_global(Thread*, u32 line, u64 offset, u32 bytes, int access, const void* value);
 void yield_now(Thread*, u32 line);

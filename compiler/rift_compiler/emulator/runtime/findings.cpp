@@ -23,9 +23,10 @@ void report(Kind kind, u32 line, u32 other, const char* format, ...) {
 
 static u8 scratch[256];
 
-u8* fault(Thread* t, u32 line, u64 address, u32 bytes, int access, const char* space) {
+u8* fault(Thread* t, u32 line, u64 address, u32 bytes, u32 align, int access,
+          const char* space) {
   const char* verb = access & STRONG ? "atomic" : access & WRITE ? "store" : "load";
-  Kind kind = bytes && (bytes & (bytes - 1)) == 0 && (address & (bytes - 1)) ? ALIGNMENT : BOUNDS;
+  Kind kind = address & (align - 1) ? ALIGNMENT : BOUNDS;
   const char* why = kind == ALIGNMENT ? "a misaligned address" : "an address out of bounds";
   report(kind, line, 0, "thread %u of block %u,%u,%u: %u-byte %s %s at 0x%llx: %s", t->id,
          M.ctaid[0], M.ctaid[1], M.ctaid[2], bytes, space, verb, (unsigned long long)address, why);

@@ -12,7 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-static const u32 AGENTS = 64;  // asynchronous engines with a clock of their own, one an mbarrier
+// Asynchronous engines with a clock of their own: one for each mbarrier (64, then they share), then
+// one for each warpgroup.
+static const u32 COPY_AGENTS = 64, AGENTS = COPY_AGENTS + 8;
 static const u32 NOBODY = 0xffff;
 
 struct Meeting;

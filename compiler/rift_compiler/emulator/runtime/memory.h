@@ -9,7 +9,7 @@ static inline u8* at_shared(Thread* t, u32 line, u64 address, u32 bytes, int acc
   u64 offset = address - SHARED_BASE;
   if (UNLIKELY(offset >= M.shared_bytes || offset + bytes > M.shared_bytes ||
                (address & (align - 1))))
-    return fault(t, line, address, bytes, access, "shared");
+    return fault(t, line, address, bytes, align, access, "shared");
   if (CHECKED) watch_shared(t, line, (u32)offset, bytes, access, value);
   return M.shared + offset;
 }
@@ -18,10 +18,10 @@ static inline u8* at_global(Thread* t, u32 line, u64 address, u32 bytes, int acc
                             const void* value, u32 align) {
   u64 offset = address - M.arena_base;
   if (UNLIKELY(offset >= M.arena_bytes || (address & (align - 1))))
-    return fault(t, line, address, bytes, access, "global");
+    return fault(t, line, address, bytes, align, access, "global");
   const Region& r = M.regions[M.granules[offset >> 8]];
   if (UNLIKELY(offset < r.begin || offset + bytes > r.end || ((access & WRITE) && !r.writable)))
-    return fault(t, line, address, bytes, access, "global");
+    return fault(t, line, address, bytes, align, access, "global");
   if (CHECKED) watch_global(t, line, offset, bytes, access, value);
   return M.arena + offset;
 }
@@ -30,8 +30,14 @@ static inline u8* at_local(Thread* t, u32 line, u64 address, u32 bytes, int acce
                            u32 align) {
   if (UNLIKELY(address >= t->local_top || address + bytes > t->local_top ||
                (address & (align - 1))))
-    return fault(t, line, address, bytes, access, "local");
+    return fault(t, line, address, bytes, align, access, "local");
   return t->local + address;
+}
+
+// Addresses of the parameter space count from the first parameter.
+static inline u8* at_param(Thread* t, u32 line, u64 address, u32 bytes, int access,
+                           const void* value, u32 align) {
+  return at_global(t, line, address + M.params, bytes, access, value, align);
 }
 
 static inline u8* at_generic(Thread* t, u32 line, u64 address, u32 bytes, int access,

@@ -63,9 +63,10 @@ static void report_race(const char* what, u32 line, u32 other, u32 offset, u16 m
          M.ctaid[2]);
 }
 
-static void add_reader(Cell& c, Thread* t, u32 line) {
-  u32 clock = t->clock[t->id], bit = 1u << t->lane;
-  u16 warp = (u16)t->warp->index;
+// id: of a thread, or threads.size() + agent; seen: its clocks.
+static void add_reader(Cell& c, u32 id, u32 clock, const u32* seen, u32 line) {
+  u32 bit = 1u << id % 32;
+  u16 warp = (u16)(id / 32);
   for (u32 i = 0; i < c.count; i++) {
     Reader& r = c.readers[i];
     if (r.warp != warp) continue;
@@ -74,7 +75,7 @@ static void add_reader(Cell& c, Thread* t, u32 line) {
   }
   if (c.count < 3) { c.readers[c.count++] = {bit, clock, line, warp}; return; }
   for (u32 i = 0; i < 3; i++)  // one that this reader is ordered after says nothing more
-    if (!unseen_lanes(t->clock, c.readers[i], t->id)) {
+    if (!unseen_lanes(seen, c.readers[i], id)) {
       c.readers[i] = {bit, clock, line, warp};
       return;
     }
@@ -93,7 +94,7 @@ static void check_read(Cell& c, Thread* t, u32 line, u32 offset, bool atomic) {
            "wrote", t->id, M.ctaid[0], M.ctaid[1], M.ctaid[2], offset + SHARED_BASE);
   if (c.writer != t->id && !saw(t->clock, c.writer, c.clock) && !(atomic && c.atomic))
     report_race("read after write", line, c.line, offset, (u16)t->id, c.writer);
-  add_reader(c, t, line);
+  add_reader(c, t->id, t->clock[t->id], t->clock, line);
 }
 
 static void race_with_readers(Cell& c, const u32* clock, u16 me, u32 line, u32 offset) {
