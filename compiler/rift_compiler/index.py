@@ -199,12 +199,12 @@ def _compare(op: str, x: Node, y: Node) -> Node:
 
 def largest(x: Node, y: Node) -> Node:
     """max(x, y), decided where ranges allow."""
-    return where(x >= y, x, where(x <= y, y, apply("max", x, y)))
+    return x if (x >= y) is TRUE else y if (x <= y) is TRUE else apply("max", x, y)
 
 
 def smallest(x: Node, y: Node) -> Node:
     """min(x, y), decided where ranges allow."""
-    return where(x <= y, x, where(x >= y, y, apply("min", x, y)))
+    return x if (x <= y) is TRUE else y if (x >= y) is TRUE else apply("min", x, y)
 
 
 def _divide(op: str, x: Node, y: Node) -> Node:

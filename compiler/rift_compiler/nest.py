@@ -20,10 +20,13 @@ from rift_compiler.expr import (
     axis,
     const,
     guarded,
+    load,
     make,
+    rewrite,
     substitute,
     walk,
 )
+from rift_compiler.index import simplest, smallest
 from rift_compiler.loop_ir import Kernel
 from rift_compiler.nest_folds import Folds
 from rift_compiler.nest_operands import at_start, steps_by_one
@@ -63,14 +66,17 @@ class _Nest(Folds):
         self.coop = axis("t", self.schedule.threads, "thread") if self.schedule.threads else None
         if self.coop is not None and self.coop not in loops:
             loops.append(self.coop)
-        rank = {"grid": 0, "thread": 1, "seq": 2, "array": 3}
+        rank = {"grid": 0, "thread": 1, "seq": 2, "tile": 3, "array": 4}
         scanned = {n.axes[0] for s in self.kernel.stores for n in walk(s.value) if n.op == "scan"}
         loops.sort(key=lambda a: (rank[a.bind], a in scanned))
+        tiles = [n for n, a in enumerate(loops) if a.bind == "tile"]
+        for n, a in zip(tiles, [loops[n] for n in reversed(tiles)], strict=True):
+            loops[n] = a  # the last axis outermost: what it reads is packed, and stays near
         self.lanes = tuple(a for a in loops if a.bind == "thread")
         self.stores = []
         for s in self.kernel.stores:
             mine = self.kernel.axes[: len(s.buffer.shape)]
-            value = _guard_loads(substitute(s.value, places), guards)
+            value = self.inside(rewrite(substitute(s.value, places), simplest), guards)
             index = tuple(places[a] for a in mine)
             free = frozenset[Node]().union(*(i.free for i in index)) if index else frozenset()
             guard = all_of(*dict.fromkeys(g for p, g in guards.items() if p in free))
@@ -99,18 +105,44 @@ class _Nest(Folds):
         loops = []
         for p, size in zip(parts, sizes, strict=True):
             shared = p.bind == "thread" and p.size == self.schedule.threads
-            name = "t" if shared else f"{a.name}{p.bind[0] if len(parts) > 1 else ''}"
+            letter = {"tile": "b"}.get(p.bind, p.bind[0]) if len(parts) > 1 else ""
+            name = "t" if shared else a.name + letter
             loops.append(axis(name, size, p.bind))
         place: Node = const(0)
         for loop, size in zip(loops, sizes, strict=True):
             place = place * size + loop
         return loops, place, place < a.extent
 
+    def inside(self, value: Node, guards: dict[Node, Node]) -> Node:
+        """value, reading nothing outside where loops may run over their axes: loads get a guard,
+        or, as the schedule says, the last element instead."""
+        if not guards:
+            return value
+        shapes = {b.name: b.shape for b in self.kernel.reads}
+        done: dict[Node, Node] = {}
+        for n in walk(value):
+            new = make(n.op, [done[a] for a in n.args], n.data, n.dtype)
+            own = all_of(*dict.fromkeys(g for p, g in guards.items() if p in n.free))
+            if n.op == "load" and own is not TRUE and self.schedule.clamp:
+                new = self.clamped(new, shapes[n.name], own)
+            elif n.op in ("load", "checked") and own is not TRUE:
+                new = guarded(new, own)
+            done[n] = new
+        return done[value]
+
+    def clamped(self, n: Node, shape: tuple[Node, ...], guard: Node) -> Node:
+        """A load that may be asked for what is beyond its buffer's end."""
+        ends = [smallest(i, size - 1) for i, size in zip(n.index, shape, strict=True)]
+        lanes = any(a in i.free for i in n.index for a in self.lanes)
+        if lanes and any(e is not i for e, i in zip(ends, n.index, strict=True)):
+            return guarded(n, guard)  # vectors are to stay whole
+        return load(n.name, ends, n.dtype, n.guard)
+
     def level(self, loops: list[Node], c: Context) -> None:
         """Statements at one depth of the output loops, then the loops within."""
-        arrays = tuple(loops) if all(a.bind == "array" for a in loops) else ()
+        arrays = tuple(loops) if all(a.bind in ("tile", "array") for a in loops) else ()
         roots = [v for _, _, v, _, _ in self.stores]
-        if not loops or loops[0].bind in ("seq", "array"):
+        if not loops or loops[0].bind not in ("grid", "thread"):
             self.prepare(roots, c, arrays, bool(loops))
         self.finished(loops, c)
         if not loops:
@@ -162,20 +194,6 @@ class _Nest(Folds):
         if not self.schedule.vector or len(arrays) != 1 or not index:
             return False
         return steps_by_one(index, arrays[0])
-
-
-def _guard_loads(value: Node, guards: dict[Node, Node]) -> Node:
-    """Loads that vary with a loop which may run over its axis read nothing outside."""
-    if not guards:
-        return value
-    done: dict[Node, Node] = {}
-    for n in walk(value):
-        new = make(n.op, [done[a] for a in n.args], n.data, n.dtype)
-        if n.op in ("load", "checked"):
-            own = all_of(*dict.fromkeys(g for p, g in guards.items() if p in n.free))
-            new = guarded(new, own) if n.op == "load" or own is not TRUE else new
-        done[n] = new
-    return done[value]
 
 
 def _strip(s: Stmt) -> Stmt:

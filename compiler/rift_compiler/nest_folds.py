@@ -102,9 +102,11 @@ class Folds(Operands):
         own = frozenset(group)
         bodies = self.registers(bodies, loops, own, c)
         staged = None
-        if self.tiles(c, coop) and loops:
+        if self.tiles(c, coop) and loops and self.schedule.shared:
             shapes = {b.name: b.shape for b in self.kernel.reads}
-            staged = stage(bodies, loops, c.scope, self.lanes, self.name, own, shapes)
+            staged = stage(
+                bodies, loops, c.scope, self.lanes, self.name, own, shapes, self.schedule.shared
+            )
         if staged:
             bodies = staged.bodies
             c.out += staged.declarations
@@ -188,12 +190,35 @@ class Folds(Operands):
             body = tuple(inner.out)
             c.out += body if guard is TRUE else [If(self.value(guard, c), body)]
             return
+        tiles = tuple(a for a in accs[0].arrays if a.bind == "tile")
+        if tiles and len(loops) == 1:
+            return self.open_tiles(tiles, loops, accs, guard, c)
         self.prepare(roots, c, (), True)
         inner = c.inside([loops[0]], uniform=False)
         if copies:
             inner.out += [Sync(), *copies, Sync()]
         self.open(loops[1:], accs, guard, inner, ())
         c.out.append(For(loops[0], tuple(inner.out)))
+
+    def open_tiles(
+        self, tiles: tuple[Node, ...], loops: list[Node], accs: list[Accumulator], guard: Node,
+        c: Context,
+    ) -> None:  # fmt: skip
+        """The last loop of a fold, once for each part of a large tile: with that part of the
+        results in arrays of its own, which registers can hold."""
+        inner = c.inside(tiles, uniform=False)
+        own = []
+        for acc in accs:
+            arrays = tuple(a for a in acc.arrays if a not in tiles)
+            part = Accumulator(acc.fold, self.name("r"), arrays, acc.body, acc.position)
+            sizes = tuple(a.extent.value for a in arrays)
+            inner.out.append(Local(part.name, acc.fold.body.dtype, sizes, None))
+            inner.out += _each(arrays, Assign(part.name, arrays, acc.var(inner.scope)))
+            own.append(part)
+        self.open(loops, own, guard, inner, ())
+        for acc, part in zip(accs, own, strict=True):
+            inner.out += _each(part.arrays, Assign(acc.name, acc.arrays, part.var(inner.scope)))
+        c.out += _each(tiles, *inner.out)
 
     def update(self, accs: list[Accumulator], c: Context) -> None:
         """Take one position into every fold of a group."""
@@ -320,10 +345,7 @@ class Folds(Operands):
         if f.monoid == "mean":
             return self.reduce_mean(acc, coop, c)
         if not f.monoid.startswith("arg"):
-            every: Stmt = AllReduce(acc.name, acc.arrays, f.monoid, (coop,))
-            for a in reversed(acc.arrays):
-                every = For(a, (every,))
-            return [every]
+            return _each(acc.arrays, AllReduce(acc.name, acc.arrays, f.monoid, (coop,)))
         best, at = self.name("a"), acc.var(scope, ".i", i64)
         top = make("var", (), (best, scope), state.dtype)
         mine = top.eq(state)
@@ -347,6 +369,13 @@ class Folds(Operands):
             Assign(acc.name, (), state * (make("var", (), (mine, c.scope), dtype) / count)),
             AllReduce(acc.name, (), "sum", (coop,)),
         ]
+
+
+def _each(axes: Sequence[Node], *body: Stmt) -> list[Stmt]:
+    """Statements in loops over axes."""
+    for a in reversed(axes):
+        body = (For(a, body),)
+    return list(body)
 
 
 def _same_loop(f: Node, g: Node) -> bool:

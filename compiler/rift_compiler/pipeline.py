@@ -14,9 +14,10 @@ from rift_compiler import (
     tensor_ir,
     tile_ir,
 )
-from rift_compiler.fuse import Step, fuse
+from rift_compiler.fuse import Step, fuse, plain_schedule
 from rift_compiler.loop_ir import LoopProgram
 from rift_compiler.nest import nest
+from rift_compiler.pack import pack
 from rift_compiler.render_cuda import CudaKernel
 from rift_compiler.schedule import Schedule
 from rift_compiler.split import split
@@ -53,6 +54,9 @@ def lower_all(program: TensorProgram, target: str, sizes: Mapping[str, int]) -> 
     if cuda:
         loop, more = split(loop, chosen, sizes)
         steps += more
+    else:
+        loop = pack(loop)
+        plain = tuple(map(plain_schedule, loop.kernels))
     loop_ir.verify(loop)
     if cuda:
         schedules = tuple(map(schedule_cuda.schedule, loop.kernels))

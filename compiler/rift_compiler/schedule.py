@@ -25,7 +25,9 @@ class Schedule:
 
     outputs: the parts of each of the kernel's axes; an axis beyond them is one sequential loop.
     threads: lanes of a block that share each fold which no lane runs for itself (0: none do).
-    fold_tile: positions of a fold whose operands are staged in shared memory at once (0: none).
+    fold_tile: positions of a fold that are taken together (0: all).
+    shared: bytes of one operand of a fold's tile that may be staged in shared memory.
+    clamp: whether what is read beyond an output's end is its last element (else 0): not used.
     fragments: elements of operands that a lane may hold in registers.
     vector: whether runs of consecutive elements are moved at once.
     """
@@ -33,6 +35,8 @@ class Schedule:
     outputs: tuple[tuple[Part, ...], ...] = ()
     threads: int = 0
     fold_tile: int = 0
+    shared: int = 0
+    clamp: bool = False
     fragments: int = 0
     vector: bool = False
 
@@ -41,8 +45,10 @@ class Schedule:
         knobs = [f"outputs[{axes}]"]
         knobs += [f"threads={self.threads}"] if self.threads else []
         knobs += [f"fold_tile={self.fold_tile}"] if self.fold_tile else []
+        knobs += [f"shared={self.shared}"] if self.shared else []
         knobs += [f"fragments={self.fragments}"] if self.fragments else []
-        return " ".join([*knobs, *(["vector"] if self.vector else [])])
+        knobs += [name for name in ("clamp", "vector") if getattr(self, name)]
+        return " ".join(knobs)
 
 
 PLAIN = Schedule()

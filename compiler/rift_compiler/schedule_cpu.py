@@ -8,11 +8,20 @@ other folds        plain loops, the outer ones shared by threads
 
 from __future__ import annotations
 
-from rift_compiler.expr import Node, walk
+from dataclasses import dataclass
+
+from rift_compiler.dtypes import f32
+from rift_compiler.expr import TRUE, Node, walk
 from rift_compiler.loop_ir import Kernel
 from rift_compiler.schedule import Part, Schedule
 
 LANES = (32, 16, 8)  # of a thread loop: one to four vectors of float32 each hide latencies
+ROWS = 16  # of a product from which packing the other operand pays
+COLUMNS = 16  # lanes of a product: with HEIGHT rows, 12 of the 16 vector registers of AVX2
+HEIGHT = 6
+TILE_ROWS = 96  # of a tile: it and what it reads stay in the second cache
+TILE_COLUMNS = 8  # groups of lanes
+LONGEST = 320  # of a fold's tile: a group of columns x it stays in the first cache
 KEPT = 8  # outputs that a cell of dot products keeps: registers for them and for what they share
 MOST = 8  # of them along the rows
 RUN = 64  # lane groups that one grid cell of a one-dimensional kernel does
@@ -27,6 +36,8 @@ def schedule(k: Kernel, plain: Schedule) -> Schedule:
     live = [a for a in k.axes if not _is_one(a)]
     if scanned or not live or len(k.stores) > 1:
         return _grid(k, plain, scanned)
+    if product(k):
+        return _product(k)
     lanes = _lanes(live[-1])
     if not folds:
         return _map(k, live, lanes) if lanes else _grid(k, plain, scanned)
@@ -35,6 +46,71 @@ def schedule(k: Kernel, plain: Schedule) -> Schedule:
     if _along_memory(folds) and all(f.free >= frozenset(live) for f in folds):
         return _dots(k, folds, live)
     return _grid(k, plain, scanned)
+
+
+@dataclass(frozen=True)
+class Product:
+    """Sums of products of what varies with rows and what varies with columns."""
+
+    rows: Node
+    columns: Node
+    folds: tuple[Node, ...]
+    lanes: int
+    groups: int  # of lanes, in a tile
+
+
+def product(k: Kernel) -> Product | None:
+    """The product that a kernel is, if enough rows share what varies with columns."""
+    live = [a for a in k.axes if not _is_one(a)]
+    if len(live) < 2 or len(k.stores) > 1 or _size(live[-2]) < ROWS or _size(live[-1]) < COLUMNS:
+        return None
+    nodes = list(walk(k.stores[0].value))
+    folds = tuple(n for n in nodes if n.op == "fold" and n.free <= frozenset(k.axes))
+    if not folds or len(folds) > 2 or any(n.op == "scan" for n in nodes):
+        return None
+    if any([a.extent for a in f.axes] != [a.extent for a in folds[0].axes] for f in folds):
+        return None
+    rows, columns = live[-2:]
+    if not all(_multiplies(f, rows, columns) for f in folds):
+        return None
+    groups = _even(-(-_size(columns) // COLUMNS), TILE_COLUMNS)
+    return Product(rows, columns, folds, COLUMNS, groups)
+
+
+def _even(count: int, most: int) -> int:
+    """How many of count to take at a time, so that the last time is almost as full."""
+    if count <= most:
+        return count
+    return min(range(most, most // 2, -1), key=lambda n: -(-count // n) * n)
+
+
+def _multiplies(f: Node, rows: Node, columns: Node) -> bool:
+    """Whether a fold is a sum of products of float32 values, each of rows or of columns."""
+    if f.monoid != "sum" or f.by is not None or f.dtype is not f32 or not {rows, columns} <= f.free:
+        return False
+    body = list(walk(f.body))
+    reads = [n for n in body if n.op == "load"]
+    return not any(n.op in ("fold", "checked") for n in body) and all(
+        n.guard is TRUE and not {rows, columns} <= n.free and n.free & frozenset(f.axes)
+        for n in reads
+    )
+
+
+def _product(k: Kernel) -> Schedule:
+    """Tiles of rows x columns; a part of 4 x COLUMNS results in registers at a time."""
+    found = product(k)
+    assert found is not None
+    height = max(HEIGHT // len(found.folds), 1)
+    high = _even(-(-_size(found.rows) // height), TILE_ROWS // height)
+    parts = {
+        found.rows: (Part("grid"), Part("tile", high), Part("array", height)),
+        found.columns: (Part("grid"), Part("tile", found.groups), Part("thread", found.lanes)),
+    }
+    outputs = tuple(parts.get(a, (Part("grid"),)) for a in k.axes)
+    longest = _size(found.folds[0].axes[-1])
+    tiles = [n for n in range(LONGEST, LONGEST // 3, -1) if longest % n == 0]
+    tile = tiles[0] if longest > LONGEST and tiles and len(found.folds[0].axes) == 1 else 0
+    return Schedule(outputs, fold_tile=tile, clamp=True)
 
 
 def _is_one(a: Node) -> bool:

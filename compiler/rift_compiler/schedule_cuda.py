@@ -17,6 +17,7 @@ WARP = 32
 LANES = 256  # of a block that maps elements or shares folds
 TILE = Part("thread", 16), Part("array", 4)  # 64 x 64 outputs a block
 KEPT = 128  # elements of an output axis that one lane may keep
+SHARED = 16 * 1024  # of one operand; a block may have 48 KiB without asking (CUDA guide)
 ROWS = 64  # lanes of a block where each has a row
 
 
@@ -98,12 +99,12 @@ def _rows(k: Kernel, live: list[Node]) -> Schedule:
             parts.append((Part("grid"), Part("thread", ROWS)))
         else:
             parts.append((Part("grid"),))
-    return Schedule(tuple(parts), fold_tile=16, fragments=KEPT)
+    return Schedule(tuple(parts), fold_tile=16, shared=SHARED, fragments=KEPT)
 
 
 def _product(k: Kernel, live: list[Node]) -> Schedule:
     parts = [(Part("grid"), *TILE) if a in live[-2:] else (Part("grid"),) for a in k.axes]
-    return Schedule(tuple(parts), fold_tile=16, fragments=64)
+    return Schedule(tuple(parts), fold_tile=16, shared=SHARED, fragments=64)
 
 
 def _lanes(k: Kernel, scanned: set[Node]) -> Schedule:

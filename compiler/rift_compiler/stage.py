@@ -13,8 +13,6 @@ from rift_compiler.expr import TRUE, Node, all_of, axis, const, make, walk, wher
 from rift_compiler.index import Poly, from_poly, to_poly
 from rift_compiler.tile_ir import Assign, For, If, Local, Stmt
 
-LARGEST_BYTES = 16 * 1024  # of one operand; a block may have 48 KiB without asking (CUDA guide)
-
 
 @dataclass(frozen=True)
 class Staged:
@@ -42,6 +40,7 @@ def stage(
     name: Callable[[str], str],
     skip: frozenset[Node],
     shapes: Mapping[str, tuple[Node, ...]],
+    largest_bytes: int,
 ) -> Staged | None:
     """Stage what lanes share of the loads in bodies; loops[0] is the loop over tiles.
 
@@ -55,7 +54,7 @@ def stage(
         if n in shared or frozenset(lanes) <= n.free or loops[0] not in n.free:
             continue
         box = _box(n, fixed)
-        if box is None or _elements(box.sizes) * n.dtype.bytes > LARGEST_BYTES:
+        if box is None or _elements(box.sizes) * n.dtype.bytes > largest_bytes:
             continue
         own = name("s")
         declarations.append(Local(own, n.dtype, box.sizes, None, shared=True))

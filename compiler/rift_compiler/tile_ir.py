@@ -10,7 +10,8 @@
               y[i0] = a0
 
 grid    blocks, in any order              seq     one after the other
-thread  lanes of a block, in lockstep     array   unrolled, over a local array's elements
+thread  lanes of a block, in lockstep     tile    one after the other, over parts of a local array
+array   unrolled, over a local array's elements
 shared  arrays seen by a whole block; sync() orders them
 vector  a whole local array read from or written to consecutive elements at once
 """
@@ -27,7 +28,7 @@ from rift_compiler.loop_ir import read_head
 from rift_compiler.tensor_ir import Buffer, type_text
 from rift_compiler.text import Scope, expression
 
-BINDS = ("grid", "thread", "seq", "array")
+BINDS = ("grid", "thread", "seq", "tile", "array")
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +337,7 @@ def _defined(k: TileKernel) -> str | None:
 
 def _binds_nest(k: TileKernel) -> str | None:
     """grid loops stand outside thread loops, which stand outside all others."""
-    rank = {"grid": 0, "thread": 1, "seq": 2, "array": 2}
+    rank = {"grid": 0, "thread": 1, "seq": 2, "tile": 2, "array": 2}
 
     def check(body: tuple[Stmt, ...], level: int) -> str | None:
         for s in body:
@@ -358,7 +359,7 @@ def _arrays_fixed(k: TileKernel) -> str | None:
     for s in statements(k.body):
         if (
             isinstance(s, For)
-            and s.axis.bind in ("array", "thread")
+            and s.axis.bind in ("array", "tile", "thread")
             and s.axis.extent.op != "const"
         ):
             return f"{s.axis.name}: the size of a {s.axis.bind} loop must be a number"

@@ -1,0 +1,102 @@
+"""Pass: Loop IR to Loop IR: copy an operand of a product into the order in which lanes read it.
+
+    w[j, k]  ->  w_packed[j // L, k, j % L]
+
+Lanes along j then read whole vectors, one after the other in memory, whichever way the operand was
+stored; the copy is one more kernel, paid once for all rows of the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from rift_compiler.expr import (
+    Node,
+    all_of,
+    axis,
+    canonical,
+    const,
+    load,
+    open_fold,
+    replaced,
+    rewrite,
+    substitute,
+    walk,
+)
+from rift_compiler.expr import fold as make_fold
+from rift_compiler.index import simplest
+from rift_compiler.loop_ir import Kernel, LoopProgram, Store, kernel
+from rift_compiler.schedule_cpu import Product, product
+from rift_compiler.tensor_ir import Buffer
+
+
+def pack(p: LoopProgram) -> LoopProgram:
+    """p with the operands of its products packed."""
+    kernels: list[Kernel] = []
+    taken = set(p.buffers)
+    for k in p.kernels:
+        found = product(k)
+        kernels += _packed(k, found, p.buffers, taken) if found else [k]
+    return replace(p, kernels=tuple(kernels))
+
+
+@dataclass
+class _Packer:
+    kernel: Kernel
+    product: Product
+    taken: set[str]
+    copies: list[Kernel]
+    known: dict[str, Buffer]
+
+    def fold(self, f: Node) -> Node:
+        """f, reading packed operands."""
+        axes, (body,) = open_fold(f)
+        along = self.product.columns
+        new = {
+            n: self.copy(n, axes)
+            for n in walk(body)
+            if n.op == "load" and along in n.free and self.product.rows not in n.free
+        }
+        return make_fold(f.monoid, axes, replaced(body, new))
+
+    def copy(self, n: Node, axes: list[Node]) -> Node:
+        """The packed element that is n, and the kernel that packs it."""
+        columns, lanes = self.product.columns, self.product.lanes
+        batch = [a for a in self.kernel.axes if a in n.free and a is not columns]
+        folded = [a for a in axes if a in n.free]
+        tile = lanes * self.product.groups
+        groups = (columns.extent + (tile - 1)) // tile * self.product.groups
+        sizes = [*(a.extent for a in batch), groups, *(a.extent for a in folded), const(lanes)]
+        new = tuple(axis(f"i{at}", size) for at, size in enumerate(sizes))
+        column = new[len(batch)] * lanes + new[-1]
+        names = dict(
+            zip([*batch, *folded], [*new[: len(batch)], *new[len(batch) + 1 : -1]], strict=True)
+        )
+        inside = column < columns.extent
+        value = rewrite(substitute(n, {**names, columns: column}), simplest)
+        value = load(value.name, value.index, value.dtype, all_of(inside, value.guard))
+        buffer = Buffer(self.name(n.name), n.dtype, tuple(sizes))
+        made = kernel(
+            f"{self.kernel.name}_pack{len(self.copies)}", new, (Store(buffer, value),), self.known
+        )
+        self.copies.append(made)
+        self.known[buffer.name] = buffer
+        index = [*batch, columns // lanes, *folded, columns % lanes]
+        return load(buffer.name, index, n.dtype)
+
+    def name(self, of: str) -> str:
+        name = f"{of}_packed"
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+def _packed(
+    k: Kernel, found: Product, known: Mapping[str, Buffer], taken: set[str]
+) -> list[Kernel]:
+    packer = _Packer(k, found, taken, [], dict(known))
+    new = {f: packer.fold(f) for f in found.folds}
+    stores = tuple(Store(s.buffer, canonical(replaced(s.value, new))) for s in k.stores)
+    return [*packer.copies, kernel(k.name, k.axes, stores, packer.known)]
