@@ -32,7 +32,8 @@ class Arrays:
         if text == "null":
             return None
         if kind in _NUMBERS:
-            return self._number(kind, rest)
+            number: np.generic = self._number(kind, rest)
+            return number
         if kind in ("in", "inout"):
             return self._file(kind, rest)
         if kind == "out":
@@ -44,11 +45,10 @@ class Arrays:
             f"{', '.join(_NUMBERS)}"
         )
 
-    def _number(self, kind: str, text: str) -> np.generic:
+    def _number(self, kind: str, text: str) -> Any:
         try:
             value = float(text) if kind[0] == "f" else int(text, 0)
-            number: np.generic = np.array(value, _NUMBERS[kind])[()]
-            return number
+            return np.array(value, _NUMBERS[kind])[()]
         except (ValueError, OverflowError) as error:
             raise WrongUsage(f"--arg {kind}:{text}: no number of this type") from error
 

@@ -24,12 +24,15 @@ _MOST_ITEMS = 32  # instructions done at once
 class Batch:
     """Matrix instructions of one kind that wait to be written as one call.
 
-    None of them reads what another writes, so that they can be done in any order.
+    None of them reads what another writes, so that they can be done in any order. `split` are
+    the numbers of leading inputs that are a product's A and B: where an item's are those of an
+    earlier one they are passed once.
     """
 
     key: str
     line: str
     words: int
+    split: tuple[int, int] = (0, 0)
     inputs: list[list[str]] = field(default_factory=list)
     outputs: list[list[tuple[int, str]]] = field(default_factory=list)
     reads: set[str] = field(default_factory=set)
@@ -45,10 +48,12 @@ class Batch:
     def text(self) -> list[str]:
         """C++: operands into an array, the call, results out of it."""
         n, words = len(self.inputs), self.words
+        same = [self._first_with_same(i) for i in range(n)]
         values = [
             f"q[{i * words + j}] = {text};"
             for i, item in enumerate(self.inputs)
             for j, text in enumerate(item)
+            if not self._held(i, j, same[i])
         ]
         results = [
             f"{name} = q[{i * words + j}];"
@@ -56,19 +61,34 @@ class Batch:
             for j, name in item
         ]
         call = self.key.format(line=self.line, n=n)
-        return [f"{{ u32 q[{n * words}];", *values, f"{call};", *results, "}"]
+        table = ", ".join(f"{a}, {b}" for a, b in same)
+        return [
+            f"{{ u32 q[{n * words}]; static const u8 same[] = {{{table}}}; (void)same;",
+            *values, f"{call};", *results, "}",
+        ]  # fmt: skip
+
+    def _first_with_same(self, i: int) -> tuple[int, int]:
+        """The first items with the A, and with the B, of item i."""
+        a, b = self.split
+        parts = [(item[:a], item[a : a + b]) for item in self.inputs]
+        first = [next(j for j in range(i + 1) if parts[j][k] == parts[i][k]) for k in (0, 1)]
+        return (first[0], first[1]) if a else (i, i)
+
+    def _held(self, i: int, j: int, same: tuple[int, int]) -> bool:
+        a, b = self.split
+        return (j < a and same[0] != i) or (a <= j < a + b and same[1] != i)
 
 
 def add(
     code: Code, key: str, words: int, inputs: list[str], outputs: list[tuple[int, str]],
-    reads: Iterable[str],
+    reads: Iterable[str], split: tuple[int, int] = (0, 0),
 ) -> None:  # fmt: skip
     """Adds an instruction to the batch at hand, or begins another."""
     writes = [name for _, name in outputs]
     reads = list(reads)
     if code.batch is None or not code.batch.takes(key, reads, writes):
         code.flush()
-        code.batch = Batch(key, code.here, words)
+        code.batch = Batch(key, code.here, words, split)
     code.batch.inputs.append(inputs)
     code.batch.outputs.append(outputs)
     code.batch.reads.update(reads)
@@ -116,7 +136,8 @@ def emit_mma(code: Code) -> None:
     )
     first = counts[0] + counts[1]
     outputs = [(first + i, name) for i, name in enumerate(results)]
-    add(code, f"mma(t, {{line}}, {number}, q, {{n}})", sum(counts), inputs, outputs, inputs)
+    key = f"mma(t, {{line}}, {number}, q, {{n}}, same)"
+    add(code, key, sum(counts), inputs, outputs, inputs, counts[:2])
 
 
 def _sources(code: Code, operand: Operand, count: int) -> list[str]:

@@ -33,9 +33,10 @@ def emit_wgmma(code: Code) -> None:
         if not isinstance(number, Number):
             raise code.error("expected a number")
         code.line(f"wgmma_wait(t, {code.here}, {number.bits}u);")
-        for name in sorted(code.accumulators):
-            code.line(f"if ({name} >> 20 == 0xffau) {name} = wgmma_result(t, {name});")
-        code.line("wgmma_resolved(t);")
+        code.line("{ Resolved known = {0, 0};")
+        for name in sorted(code.accumulators, key=lambda c: int(c[1:])):
+            code.line(f"if ({name} >> 20 == 0xffau) {name} = resolve(t, known, {name});")
+        code.line("wgmma_resolved(t); }")
     # wgmma.fence orders registers; sums are passed on in the order of the products anyway.
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ DONE:
 """
 
 
-def test_vector_add(run_cuda) -> None:  # type: ignore[no-untyped-def]
+def test_vector_add(run_cuda: Any) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random(1000, np.float32), rng.random(1000, np.float32)
     c = np.zeros(1000, np.float32)
@@ -56,7 +57,7 @@ def test_vector_add(run_cuda) -> None:  # type: ignore[no-untyped-def]
     assert [line.sectors for line in result.counts.lines] == [125, 125, 125]
 
 
-def test_arrays_that_are_read_only_stay_so(run_cuda) -> None:  # type: ignore[no-untyped-def]
+def test_arrays_that_are_read_only_stay_so(run_cuda: Any) -> None:
     a = np.ones(32, np.float32)
     a.flags.writeable = False
 
@@ -147,7 +148,7 @@ def test_bad_launch(change: dict[str, object], message: str) -> None:
         launch(PTX, **given)  # type: ignore[arg-type]
 
 
-def test_endless_kernel_is_stopped(run_ptx) -> None:  # type: ignore[no-untyped-def]
+def test_endless_kernel_is_stopped(run_ptx: Any) -> None:
     result = run_ptx("L: bra L;", [], [], block=64, limit_s=0.2)
 
     assert [f.kind for f in result.findings] == ["limit"]

@@ -8,11 +8,14 @@ struct Barrier {
   std::vector<u32> clock, proxy;
 };
 static Barrier barriers[16];
-static u32 aligned_line[32][2];  // of each warp: the line and lanes of its aligned barrier
+// Of each warp: the lines of the aligned barriers it came to, and how many of them each lane did.
+static std::vector<u32> aligned_lines[32];
+static u32 aligned_done[32][32];
 
 static void reset_barriers() {
   for (Barrier& b : barriers) b.arrived = b.popc = 0, b.all = true, b.any = false, b.waiting = nullptr;
-  memset(aligned_line, 0, sizeof aligned_line);
+  for (auto& lines : aligned_lines) lines.clear();
+  memset(aligned_done, 0, sizeof aligned_done);
 }
 
 static u32 wanted(const Barrier& b) { return b.count ? b.count : alive_threads; }
@@ -43,15 +46,14 @@ static void leave_barriers() {
     }
 }
 
+// All lanes of a warp must come to the same aligned barriers in the same order.
 static void check_aligned(Thread* t, u32 line) {
-  u32* at = aligned_line[t->warp->index];
-  if (at[1] && at[0] != line)
-    report(BARRIER, line, at[0],
-           "lanes of warp %u wait at different aligned barriers, lines %u and %u", t->warp->index,
-           at[0], line);
-  at[0] = line;
-  at[1] |= 1u << t->lane;
-  if (at[1] == t->warp->alive) at[1] = 0;
+  auto& lines = aligned_lines[t->warp->index];
+  u32 at = aligned_done[t->warp->index][t->lane]++;
+  if (at == lines.size()) lines.push_back(line);
+  else if (lines[at] != line)
+    report(BARRIER, line, lines[at], "lanes of warp %u come to different aligned barriers, lines %u "
+           "and %u", t->warp->index, lines[at], line);
 }
 
 static void arrive_at(Thread* t, Barrier& b, u32 line) {

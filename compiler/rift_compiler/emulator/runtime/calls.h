@@ -16,7 +16,8 @@ void synchronise(Thread*, u64 address, bool reads, bool writes, bool acquire, bo
 u64 clock_now();
 void print_text(Thread*, u32 line, u8* result, const u8* text, const u8* args);
 int launch_kernel(struct Launch*, void (*entry)(Thread*));
-void mma(Thread*, u32 line, u32 kind, u32* q, u32 count);
+// same: of each instruction, which one before has its A, and its B.
+void mma(Thread*, u32 line, u32 kind, u32* q, u32 count, const u8* same);
 void mma64(Thread*, u32 line, u32 rows, u32 k, u64* q);
 void ldmatrix(Thread*, u32 line, u32* q, u32 count, u32 matrices, bool transposed);
 void stmatrix(Thread*, u32 line, u32* q, u32 matrices, bool transposed);
@@ -40,6 +41,12 @@ void bulk_wait(Thread*, u32 pending);
 void wgmma(Thread*, u32 line, u32* q);
 void wgmma_commit(Thread*, u32 line);
 void wgmma_wait(Thread*, u32 line, u32 pending);
-u32 wgmma_result(Thread*, u32 token);
+const u32* wgmma_sums(Thread*, u32 token);
+// The product that tokens were last asked of: a lane's come in a row.
+struct Resolved { u32 key; const u32* sums; };
+static inline u32 resolve(Thread* t, Resolved& known, u32 value) {
+  if (value >> 8 != known.key) known.key = value >> 8, known.sums = wgmma_sums(t, value);
+  return known.sums ? known.sums[value & 0xff] : value;
+}
 void wgmma_resolved(Thread*);
 void token_used(Thread*, u32 line);

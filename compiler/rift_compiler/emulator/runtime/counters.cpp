@@ -7,22 +7,34 @@ enum { ACCESSES, WAVEFRONTS, IDEAL, SECTORS };
 
 static u64* counts_of(u32 line) { return (u64*)L->line_counts + 4ull * line; }
 
+// The most words that one bank has to give; words are distinct.
+static u32 fullest_bank(const u32* words, u32 count) {
+  u32 seen[BANKS], most = 0;
+  u8 n[BANKS] = {0};
+  bool simple = true;
+  u32 used = 0;
+  for (u32 i = 0; i < count && simple; i++) {
+    u32 bank = words[i] % BANKS;
+    simple = !(used >> bank & 1) || seen[bank] == words[i];
+    used |= 1u << bank, seen[bank] = words[i];
+  }
+  if (simple) return count != 0;
+  std::vector<u32> sorted(words, words + count);
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  for (u32 word : sorted) most = std::max(most, (u32)++n[word % BANKS]);
+  return most;
+}
+
 // Lanes of a wide access go in phases of 128 bytes; in each, a bank gives one word at a time.
 static u32 wavefronts(const u64* at, u32 mask, u32 bytes) {
-  u32 lanes = bytes >= 16 ? 8 : bytes >= 8 ? 16 : 32, total = 0;
-  u32 words = bytes < 4 ? 1 : bytes / 4;
+  u32 lanes = bytes >= 16 ? 8 : bytes >= 8 ? 16 : 32, per = bytes < 4 ? 1 : bytes / 4, total = 0;
   for (u32 first = 0; first < 32; first += lanes) {
-    u32 used[BANKS][32], n[BANKS] = {0}, most = 0;
-    for (u32 lane = first; lane < first + lanes; lane++) {
-      if (!(mask >> lane & 1)) continue;
-      for (u32 w = 0; w < words; w++) {
-        u32 word = (u32)(at[lane] / 4) + w, bank = word % BANKS, i = 0;
-        while (i < n[bank] && used[bank][i] != word) i++;
-        if (i == n[bank] && i < 32) used[bank][n[bank]++] = word;
-        most = std::max(most, n[bank]);
-      }
-    }
-    total += most;
+    u32 words[32], count = 0;
+    for (u32 lane = first; lane < first + lanes; lane++)
+      if (mask >> lane & 1)
+        for (u32 w = 0; w < per; w++) words[count++] = (u32)(at[lane] / 4) + w;
+    total += fullest_bank(words, count);
   }
   return total;
 }

@@ -75,18 +75,24 @@ static void check_written(Thread* t, u32 line, u64 offset, u32 bytes, int access
   if (access & WRITE) memset(M.written + offset, 1, bytes);
 }
 
-static void race_global(Thread* t, u32 line, u64 offset, u32 bytes, int access, const void* value) {
-  u32 block = block_number(), shift = bytes >= 4 ? 2 : bytes == 2 ? 1 : 0;
-  for (u64 at = offset; at < offset + bytes;) {
-    Page& p = page_of(at, shift);
-    u32 step = 1u << p.shift;
+static void race_in_page(Thread* t, u32 line, u64 at, u64 end, Page& p, int access, const u8* value) {
+  u32 block = block_number(), step = 1u << p.shift;
+  for (u64 first = at; at < end; at += step) {
     Global& g = p.cells[(at % PAGE_BYTES) >> p.shift];
     if (access & READ) global_read(g, t, block, line, at, access & STRONG);
-    if (access & WRITE) {
-      bool same = value && !memcmp(M.arena + at, (const u8*)value + (at - offset), step);
-      global_write(g, t, block, line, at, access & STRONG, same);
-    }
-    at += step;
+    if (!(access & WRITE)) continue;
+    bool same = value && !memcmp(M.arena + at, value + (at - first), step);
+    global_write(g, t, block, line, at, access & STRONG, same);
+  }
+}
+
+static void race_global(Thread* t, u32 line, u64 offset, u32 bytes, int access, const void* value) {
+  u32 shift = offset % 4 == 0 && bytes % 4 == 0 ? 2 : offset % 2 == 0 && bytes % 2 == 0 ? 1 : 0;
+  for (u64 at = offset, end = offset + bytes; at < end;) {
+    u64 stop = std::min(end, at / PAGE_BYTES * PAGE_BYTES + PAGE_BYTES);
+    race_in_page(t, line, at, stop, page_of(at, shift), access,
+                 value ? (const u8*)value + (at - offset) : nullptr);
+    at = stop;
   }
 }
 

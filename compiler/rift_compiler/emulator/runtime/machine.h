@@ -24,6 +24,7 @@ struct Meeting {
   u32 mask, arrived, line;
   Meet* run;
   u32 count;  // how many instructions of one kind are done at once
+  const u8* same;
   u32* args[32];
 };
 

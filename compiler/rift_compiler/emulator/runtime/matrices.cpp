@@ -12,23 +12,30 @@ static Shape shape_of(u32 kind) {
   return s;
 }
 
-static void gather(const Meeting& m, u32 item, const Shape& s, u8* a, u8* b) {
+static void gather_a(const Meeting& m, u32 item, const Shape& s, u8* a) {
   u32 bytes = ELEMENT_BYTES[s.a], per = 4 / bytes;
   for (u32 lane = 0; lane < 32; lane++) {
     const u32 *p = m.args[lane] + item * s.words, g = lane / 4, t = lane % 4;
-    for (u32 i = 0; i < s.a_regs; i++) {
-      u32 row = g + 8 * (i & 1), column = 4 * per * (i >> 1) + per * t;
-      memcpy(a + (row * s.k + column) * bytes, p + i, 4);
-    }
-    p += s.a_regs;
-    for (u32 i = 0; i < s.b_regs; i++)
-      for (u32 e = 0; e < per; e++) {
-        u8* to = b + ((4 * per * i + per * t + e) * 8 + g) * bytes;
-        if (bytes == 2) *(u16*)to = (u16)(p[i] >> 16 * e);
-        else if (bytes == 1) *to = (u8)(p[i] >> 8 * e);
-        else *(u32*)to = p[i];
-      }
+    for (u32 i = 0; i < s.a_regs; i++)
+      memcpy(a + ((g + 8 * (i & 1)) * s.k + 4 * per * (i >> 1) + per * t) * bytes, p + i, 4);
   }
+}
+
+template <class T> static void gather_b(const Meeting& m, u32 item, const Shape& s, T* b) {
+  const u32 per = 4 / sizeof(T);
+  for (u32 lane = 0; lane < 32; lane++) {
+    const u32 *p = m.args[lane] + item * s.words + s.a_regs, g = lane / 4, t = lane % 4;
+    for (u32 i = 0; i < s.b_regs; i++)
+      for (u32 e = 0; e < per; e++)
+        b[(4 * per * i + per * t + e) * 8 + g] = (T)((u64)p[i] >> 8 * sizeof(T) * e);
+  }
+}
+
+static void gather_b(const Meeting& m, u32 item, const Shape& s, u8* b) {
+  u32 bytes = ELEMENT_BYTES[s.b];
+  if (bytes == 2) gather_b<u16>(m, item, s, (u16*)b);
+  else if (bytes == 1) gather_b<u8>(m, item, s, b);
+  else gather_b<u32>(m, item, s, (u32*)b);
 }
 
 static void gather_sums(const Meeting& m, u32 item, const Shape& s, f32* d) {
@@ -76,28 +83,36 @@ static bool whole_warp(Warp* w, Meeting& m) {
   return false;
 }
 
+static const u32 MOST_ITEMS = 32;
+
 static void run_mma(Warp* w, Meeting& m) {
   if (!whole_warp(w, m)) return;
   u32 count = m.count & 0xfff, kind = m.count >> 12;
   Shape s = shape_of(kind);
-  alignas(32) u8 a[16 * 32 * 4], b[8 * 32 * 4];
-  alignas(32) f32 x[16 * 32], y[32 * 8], d[16 * 8];
+  bool integers = s.a == E_S8 || s.a == E_U8;
+  alignas(32) static u8 a[MOST_ITEMS][16 * 32], b[MOST_ITEMS][8 * 32];
+  alignas(32) static f32 x[MOST_ITEMS][16 * 32], y[MOST_ITEMS][32 * 8];
+  alignas(32) f32 d[16 * 8];
   for (u32 item = 0; item < count; item++) {
-    gather(m, item, s, a, b);
-    gather_sums(m, item, s, d);
-    if (s.a == E_S8 || s.a == E_U8) {
-      integer_product(a, b, (s32*)d, s, kind >> 12 & 1);
-    } else {
-      to_singles(s.a, a, x, 16 * s.k), to_singles(s.b, b, y, 8 * s.k);
-      multiply(x, y, d, 16, 8, s.k, s.a, s.b, s.half, false);
+    u32 ia = m.same[2 * item], ib = m.same[2 * item + 1];
+    if (ia == item) {
+      gather_a(m, item, s, a[item]);
+      if (!integers) to_singles(s.a, a[item], x[item], 16 * s.k);
     }
+    if (ib == item) {
+      gather_b(m, item, s, b[item]);
+      if (!integers) to_singles(s.b, b[item], y[item], 8 * s.k);
+    }
+    gather_sums(m, item, s, d);
+    if (integers) integer_product(a[ia], b[ib], (s32*)d, s, kind >> 12 & 1);
+    else multiply(x[ia], y[ib], d, 16, 8, s.k, s.a, s.b, s.half, false);
     scatter_sums(m, item, s, d);
   }
 }
 
 // q: count items of A, B and C registers; C becomes D.
-void mma(Thread* t, u32 line, u32 kind, u32* q, u32 count) {
-  meet(t, line, t->warp->exists, run_mma, q, count | kind << 12);
+void mma(Thread* t, u32 line, u32 kind, u32* q, u32 count, const u8* same) {
+  meet(t, line, t->warp->exists, run_mma, q, count | kind << 12, ~0u, same);
 }
 
 // f64: A one register each of row g (+ 8 (i % 2)), column t + 4 (i / 2); B row t + 4 i, column g.

@@ -29,7 +29,8 @@ static void finish_meeting(Warp* w, Meeting& m, u32 except) {
 
 // Exited lanes are not waited for (PTX ISA 9.0, bar.warp.sync: "non-exited threads").
 __attribute__((noinline)) void meet(Thread* t, u32 line, u32 mask, Meet* run, u32* args,
-                                    u32 count = 1, u32 key_line = ~0u) {
+                                    u32 count = 1, u32 key_line = ~0u,
+                                    const u8* same = nullptr) {
   Warp* w = t->warp;
   u32 mine = 1u << t->lane;
   if (UNLIKELY(!(mask & mine))) {
@@ -38,7 +39,7 @@ __attribute__((noinline)) void meet(Thread* t, u32 line, u32 mask, Meet* run, u3
     mask |= mine;
   }
   Meeting* m = join_meeting(w, mask, key_line == ~0u ? line : key_line, run, count);
-  m->args[t->lane] = args;
+  m->args[t->lane] = args, m->same = same;
   m->arrived |= mine;
   if (m->arrived == (m->mask & w->alive)) return finish_meeting(w, *m, mine);
   t->line = line, t->waits_for = "the other lanes of its warp";

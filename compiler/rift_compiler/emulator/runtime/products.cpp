@@ -68,12 +68,12 @@ static inline s64 cut(s64 digits, s32 left) {
 static f32 finish(s64 sum, s32 exponent, const Exactly& x) {
   f64 v = __builtin_ldexp((f64)sum, exponent - (s32)x.fraction);
   if (v == 0) return 0.0f;
-  if (x.half) return (f32)(f16)(f32)narrow(v, 11, -14, 65504, RN, false);
+  if (x.half) return (f32)narrow(v, 11, -14, 65504, RN, false) + 0.0f;  // no negative zero
   int e;
   __builtin_frexp(v, &e);
   e = e - 1 < -126 ? -126 : e - 1;
   s32 unit = e - (s32)x.digits + 1;
-  return (f32)__builtin_ldexp(__builtin_trunc(__builtin_ldexp(v, -unit)), unit);
+  return (f32)__builtin_ldexp(__builtin_trunc(__builtin_ldexp(v, -unit)), unit) + 0.0f;
 }
 
 static f32 special_sum(const f32* a, const f32* b, u32 stride, u32 n, f32 c) {

@@ -9,6 +9,7 @@ struct Product {
   u64 a_matrix, b_matrix;
   u32 warps, issued;                 // how many warps issued it
   std::vector<u32> a, sums;          // of each of 128 lanes
+  std::vector<u32> adds_to;          // products whose results are its sums, as token >> 8
   std::vector<u32> clock, proxy;     // what all its threads had seen when it began
   bool done;
 };
@@ -55,16 +56,6 @@ static u32 address_in(const Matrix& m, u32 row, u32 k) {
   return swizzled(at, m.mode);
 }
 
-static bool read_element(const Matrix& m, u32 row, u32 k, u8* to, Product& p) {
-  u32 at = address_in(m, row, k) - SHARED_BASE;
-  if (at < M.shared_bytes && at + m.bytes <= M.shared_bytes) {
-    memcpy(to, M.shared + at, m.bytes);
-    return true;
-  }
-  report(BOUNDS, p.line, 0, "a matrix descriptor reaches shared 0x%x, out of bounds", at + SHARED_BASE);
-  return false;
-}
-
 static void check_matrix(const Matrix& m, u32 rows, u32 k, Product& p, u32 who) {
   if (!clock_words) return;
   u32 step = 16 / m.bytes, along = m.transposed ? step : 1, deep = m.transposed ? 1 : step;
@@ -76,18 +67,23 @@ static void check_matrix(const Matrix& m, u32 rows, u32 k, Product& p, u32 who) 
     }
 }
 
-// rows x k elements as numbers, row-major; or k x rows for B.
+// rows x k elements as numbers, row-major; or k x rows for B. Sixteen bytes are read at a time.
 static void read_matrix(const Matrix& m, u32 rows, u32 k, u32 type, bool by_k, f32* to, Product& p,
                         bool negate) {
-  static std::vector<u8> raw;
-  raw.assign(rows * k * m.bytes, 0);
-  for (u32 row = 0; row < rows; row++)
-    for (u32 x = 0; x < k; x++) {
-      u32 i = by_k ? x * rows + row : row * k + x;
-      if (!read_element(m, row, x, &raw[i * m.bytes], p)) return;
+  u32 step = 16 / m.bytes, along = m.transposed ? step : 1, deep = m.transposed ? 1 : step;
+  u32 row_step = by_k ? 1 : k, k_step = by_k ? rows : 1, next = m.transposed ? row_step : k_step;
+  f32 part[16];
+  for (u32 row = 0; row < rows; row += along)
+    for (u32 x = 0; x < k; x += deep) {
+      u32 at = address_in(m, row, x) - SHARED_BASE;
+      if (UNLIKELY(at >= M.shared_bytes || at + 16 > M.shared_bytes)) {
+        report(BOUNDS, p.line, 0, "a matrix descriptor reaches shared 0x%x, out of bounds", at + SHARED_BASE);
+        return;
+      }
+      to_singles(type, M.shared + at, part, step);
+      f32* out = to + row * row_step + x * k_step;
+      for (u32 i = 0; i < step; i++) out[i * next] = negate ? -part[i] : part[i];
     }
-  to_singles(type, raw.data(), to, rows * k);
-  if (negate) for (u32 i = 0; i < rows * k; i++) to[i] = -to[i];
 }
 
 static void a_from_registers(Product& p, f32* to) {
@@ -149,16 +145,13 @@ static void run_product(Warpgroup& g, Product& p) {
   p.done = true;
 }
 
-static bool token_of(u32 value, const Product& p) {
-  return value >> 20 == TOKEN >> 20 && (value >> 8 & 0xfff) == (p.number & 0xfff);
-}
-
 // Later products that add to this one's results get them.
 static void pass_on(Warpgroup& g, const Product& p) {
+  u32 key = (TOKEN | (p.number & 0xfff) << 8) >> 8;
   for (Product& later : g.products)
-    if (!later.done)
+    if (!later.done && std::find(later.adds_to.begin(), later.adds_to.end(), key) != later.adds_to.end())
       for (u32 i = 0; i < later.sums.size(); i++)
-        if (token_of(later.sums[i], p))
+        if (later.sums[i] >> 8 == key)
           later.sums[i] = p.sums[i / later.regs * p.regs + (later.sums[i] & 0xff)];
 }
 
@@ -218,12 +211,18 @@ static void run_wgmma(Warp* w, Meeting& m) {
   Product& p = product_of(g, own.issued, m.args[0], m.line);
   for (u32 lane = 0; lane < 32; lane++) {
     u32 *q = m.args[lane], id = w->index % 4 * 32 + lane, *sums = q + 6;
+    Resolved known = {0, nullptr};
     same_everywhere(p, q, w, m.line);
     if (p.a_in_registers) memcpy(&p.a[id * 4], q + 6, 16), sums += 4;
     for (u32 i = 0; i < p.regs; i++) {
       // Another warp may have waited for the product that this one adds to, and had it done.
-      bool token = sums[i] >> 20 == TOKEN >> 20;
-      p.sums[id * p.regs + i] = token ? wgmma_result(w->lanes[lane], sums[i]) : sums[i];
+      u32 value = sums[i];
+      if (UNLIKELY(value >> 20 == TOKEN >> 20)) {
+        value = resolve(w->lanes[lane], known, value);
+        if (value == sums[i] && (p.adds_to.empty() || p.adds_to.back() != value >> 8))
+          p.adds_to.push_back(value >> 8);
+      }
+      p.sums[id * p.regs + i] = value;
       sums[i] = TOKEN | (p.number & 0xfff) << 8 | i;
     }
     if (clock_words) {
@@ -276,17 +275,19 @@ void wgmma_wait(Thread* t, u32 line, u32 pending) {
   if (clock_words) t->clock[agent] = std::max(t->clock[agent], end);
 }
 
-u32 wgmma_result(Thread* t, u32 token) {
+// The results of a lane's product, or null while it is not done.
+const u32* wgmma_sums(Thread* t, u32 token) {
   Warpgroup& g = warpgroup_of(t->warp);
-  for (Product& p : g.products)
-    if (p.done && token_of(token, p)) return p.sums[t->id % 128 * p.regs + (token & 0xff)];
-  return token;
+  u32 at = ((token >> 8) - g.first) & 0xfff;
+  if (at >= g.products.size() || !g.products[at].done) return nullptr;
+  const Product& p = g.products[at];
+  return &p.sums[t->id % 128 * p.regs];
 }
 
 void wgmma_resolved(Thread* t) {
   Warpgroup& g = warpgroup_of(t->warp);
   g.resolved[t->id % 128] = g.done;
-  if (g.products.size() > 32) forget_old(g);
+  if (g.products.size() > 16) forget_old(g);
 }
 
 void token_used(Thread* t, u32 line) {
