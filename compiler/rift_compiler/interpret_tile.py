@@ -153,14 +153,15 @@ class _Lanes:
                 memory[mask, n] = read[mask]
 
     def _allreduce(self, s: AllReduce, mask: Array) -> None:
-        if not mask.all():
-            raise IrError(f"allreduce of {s.name} where some lanes are not")
+        here = mask.reshape(self.blocks, self.lanes)
+        if np.any(here.any(axis=1) != here.all(axis=1)):
+            raise IrError(f"allreduce of {s.name} where some lanes of a block are not")
         memory, _ = self.arrays[s.name]
         place = (np.arange(self.count), *(self.value(i, mask) for i in s.index))
         values = memory[place].reshape(self.blocks, self.lanes)
         with np.errstate(all="ignore"):
             total = _UFUNC[s.monoid].reduce(values, axis=1, dtype=values.dtype)
-        memory[place] = np.repeat(total, self.lanes)
+        memory[place] = np.where(mask, np.repeat(total, self.lanes), memory[place])
 
     def _read(
         self, memory: Array, own: Array | None, index: tuple[Node, ...], active: Array

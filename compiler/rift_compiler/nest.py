@@ -19,16 +19,14 @@ from rift_compiler.expr import (
     all_of,
     axis,
     const,
-    guarded,
-    load,
     make,
     rewrite,
     substitute,
     walk,
 )
-from rift_compiler.index import simplest, smallest
+from rift_compiler.index import simplest
 from rift_compiler.loop_ir import Kernel
-from rift_compiler.nest_folds import Folds
+from rift_compiler.nest_blocks import Blocks
 from rift_compiler.nest_operands import at_start, steps_by_one
 from rift_compiler.nest_values import Context
 from rift_compiler.schedule import Part, Schedule
@@ -49,7 +47,7 @@ def nest(kernel: Kernel, schedule: Schedule) -> TileKernel:
     return _Nest(kernel, schedule).build()
 
 
-class _Nest(Folds):
+class _Nest(Blocks):
     """The output loops of a kernel."""
 
     def build(self) -> TileKernel:
@@ -73,10 +71,11 @@ class _Nest(Folds):
         for n, a in zip(tiles, [loops[n] for n in reversed(tiles)], strict=True):
             loops[n] = a  # the last axis outermost: what it reads is packed, and stays near
         self.lanes = tuple(a for a in loops if a.bind == "thread")
+        self.rows = tuple(a for a in loops if a.bind == "array")
         self.stores = []
         for s in self.kernel.stores:
             mine = self.kernel.axes[: len(s.buffer.shape)]
-            value = self.inside(rewrite(substitute(s.value, places), simplest), guards)
+            value = self.reading(rewrite(substitute(s.value, places), simplest), guards)
             index = tuple(places[a] for a in mine)
             free = frozenset[Node]().union(*(i.free for i in index)) if index else frozenset()
             guard = all_of(*dict.fromkeys(g for p, g in guards.items() if p in free))
@@ -112,31 +111,6 @@ class _Nest(Folds):
         for loop, size in zip(loops, sizes, strict=True):
             place = place * size + loop
         return loops, place, place < a.extent
-
-    def inside(self, value: Node, guards: dict[Node, Node]) -> Node:
-        """value, reading nothing outside where loops may run over their axes: loads get a guard,
-        or, as the schedule says, the last element instead."""
-        if not guards:
-            return value
-        shapes = {b.name: b.shape for b in self.kernel.reads}
-        done: dict[Node, Node] = {}
-        for n in walk(value):
-            new = make(n.op, [done[a] for a in n.args], n.data, n.dtype)
-            own = all_of(*dict.fromkeys(g for p, g in guards.items() if p in n.free))
-            if n.op == "load" and own is not TRUE and self.schedule.clamp:
-                new = self.clamped(new, shapes[n.name], own)
-            elif n.op in ("load", "checked") and own is not TRUE:
-                new = guarded(new, own)
-            done[n] = new
-        return done[value]
-
-    def clamped(self, n: Node, shape: tuple[Node, ...], guard: Node) -> Node:
-        """A load that may be asked for what is beyond its buffer's end."""
-        ends = [smallest(i, size - 1) for i, size in zip(n.index, shape, strict=True)]
-        lanes = any(a in i.free for i in n.index for a in self.lanes)
-        if lanes and any(e is not i for e, i in zip(ends, n.index, strict=True)):
-            return guarded(n, guard)  # vectors are to stay whole
-        return load(n.name, ends, n.dtype, n.guard)
 
     def level(self, loops: list[Node], c: Context) -> None:
         """Statements at one depth of the output loops, then the loops within."""

@@ -83,10 +83,14 @@ class Folds(Operands):
                 if f is first or not _same_loop(f, first):
                     continue
                 waits = [d for d in needs[f] if d in pending]
-                if all(d in group and d is f.by and keeps[d] in ((), keeps[f]) for d in waits):
+                if all(d in group and d is f.by and self.fits(keeps[d], keeps[f]) for d in waits):
                     group.append(f)
             self.fold_group(group, keeps, c)
             pending = [f for f in pending if f not in group]
+
+    def fits(self, base: tuple[Node, ...], follower: tuple[Node, ...]) -> bool:
+        """Whether folds that keep these arrays can be in one loop."""
+        return base in ((), follower) or (self.schedule.block > 0 and set(base) <= set(follower))
 
     def fold_group(
         self, group: list[Node], keeps: dict[Node, tuple[Node, ...]], c: Context
@@ -213,12 +217,12 @@ class Folds(Operands):
             part = Accumulator(acc.fold, self.name("r"), arrays, acc.body, acc.position)
             sizes = tuple(a.extent.value for a in arrays)
             inner.out.append(Local(part.name, acc.fold.body.dtype, sizes, None))
-            inner.out += _each(arrays, Assign(part.name, arrays, acc.var(inner.scope)))
+            inner.out += each(arrays, Assign(part.name, arrays, acc.var(inner.scope)))
             own.append(part)
         self.open(loops, own, guard, inner, ())
         for acc, part in zip(accs, own, strict=True):
-            inner.out += _each(part.arrays, Assign(acc.name, acc.arrays, part.var(inner.scope)))
-        c.out += _each(tiles, *inner.out)
+            inner.out += each(part.arrays, Assign(acc.name, acc.arrays, part.var(inner.scope)))
+        c.out += each(tiles, *inner.out)
 
     def update(self, accs: list[Accumulator], c: Context) -> None:
         """Take one position into every fold of a group."""
@@ -345,7 +349,7 @@ class Folds(Operands):
         if f.monoid == "mean":
             return self.reduce_mean(acc, coop, c)
         if not f.monoid.startswith("arg"):
-            return _each(acc.arrays, AllReduce(acc.name, acc.arrays, f.monoid, (coop,)))
+            return each(acc.arrays, AllReduce(acc.name, acc.arrays, f.monoid, (coop,)))
         best, at = self.name("a"), acc.var(scope, ".i", i64)
         top = make("var", (), (best, scope), state.dtype)
         mine = top.eq(state)
@@ -371,7 +375,7 @@ class Folds(Operands):
         ]
 
 
-def _each(axes: Sequence[Node], *body: Stmt) -> list[Stmt]:
+def each(axes: Sequence[Node], *body: Stmt) -> list[Stmt]:
     """Statements in loops over axes."""
     for a in reversed(axes):
         body = (For(a, body),)

@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 
 from rift_compiler.dtypes import bool_, i64
 from rift_compiler.expr import (
+    TRUE,
     IrError,
     Node,
+    all_of,
+    guarded,
+    load,
     make,
     rebuild,
     walk,
 )
 from rift_compiler.folds import combine, identity
+from rift_compiler.index import smallest
 from rift_compiler.loop_ir import Kernel
 from rift_compiler.schedule import Schedule
 from rift_compiler.tile_ir import (
@@ -51,8 +56,34 @@ class Values:
         self.taken = {a.name for a in kernel.axes} | {b.name for b in kernel.reads}
         self.taken |= {s.buffer.name for s in kernel.stores}
         self.lanes: tuple[Node, ...] = ()
+        self.rows: tuple[Node, ...] = ()  # the array axes of outputs
         self.scans: dict[Node, Node] = {}
         self.coop: Node | None = None  # the lanes that share folds
+
+    def reading(self, value: Node, guards: dict[Node, Node]) -> Node:
+        """value, reading nothing outside where loops may run over their axes: loads get a guard,
+        or, as the schedule says, the last element instead."""
+        if not guards:
+            return value
+        shapes = {b.name: b.shape for b in self.kernel.reads}
+        done: dict[Node, Node] = {}
+        for n in walk(value):
+            new = make(n.op, [done[a] for a in n.args], n.data, n.dtype)
+            own = all_of(*dict.fromkeys(g for p, g in guards.items() if p in n.free))
+            if n.op == "load" and own is not TRUE and self.schedule.clamp:
+                new = self.clamped(new, shapes[n.name], own)
+            elif n.op in ("load", "checked") and own is not TRUE:
+                new = guarded(new, own)
+            done[n] = new
+        return done[value]
+
+    def clamped(self, n: Node, shape: tuple[Node, ...], guard: Node) -> Node:
+        """A load that may be asked for what is beyond its buffer's end."""
+        ends = [smallest(i, size - 1) for i, size in zip(n.index, shape, strict=True)]
+        lanes = any(a in i.free for i in n.index for a in self.lanes)
+        if lanes and any(e is not i for e, i in zip(ends, n.index, strict=True)):
+            return guarded(n, guard)  # vectors are to stay whole
+        return load(n.name, ends, n.dtype, n.guard)
 
     def name(self, prefix: str) -> str:
         """A new name."""

@@ -9,7 +9,7 @@ stored; the copy is one more kernel, paid once for all rows of the product.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rift_compiler.expr import (
     Node,
@@ -27,7 +27,7 @@ from rift_compiler.expr import (
 from rift_compiler.expr import fold as make_fold
 from rift_compiler.index import simplest
 from rift_compiler.loop_ir import Kernel, LoopProgram, Store, kernel
-from rift_compiler.schedule_cpu import Product, product
+from rift_compiler.schedule_cpu import Product, blocks, product
 from rift_compiler.tensor_ir import Buffer
 
 
@@ -36,7 +36,7 @@ def pack(p: LoopProgram) -> LoopProgram:
     kernels: list[Kernel] = []
     taken = set(p.buffers)
     for k in p.kernels:
-        found = product(k)
+        found = product(k) or blocks(k)
         kernels += _packed(k, found, p.buffers, taken) if found else [k]
     return replace(p, kernels=tuple(kernels))
 
@@ -48,23 +48,44 @@ class _Packer:
     taken: set[str]
     copies: list[Kernel]
     known: dict[str, Buffer]
+    made: dict[Node, Buffer] = field(default_factory=dict)
 
-    def fold(self, f: Node) -> Node:
-        """f, reading packed operands."""
+    def fold(self, f: Node, columns: Node) -> Node:
+        """A product, reading packed operands."""
         axes, (body,) = open_fold(f)
-        along = self.product.columns
         new = {
-            n: self.copy(n, axes)
+            n: self.copy(n, axes, columns)
             for n in walk(body)
-            if n.op == "load" and along in n.free and self.product.rows not in n.free
+            if n.op == "load" and columns in n.free and self.product.rows not in n.free
         }
         return make_fold(f.monoid, axes, replaced(body, new))
 
-    def copy(self, n: Node, axes: list[Node]) -> Node:
-        """The packed element that is n, and the kernel that packs it."""
-        columns, lanes = self.product.columns, self.product.lanes
+    def block(self, f: Node, done: dict[Node, Node]) -> Node:
+        """A fold taken in blocks, whose terms are products: their columns are its positions."""
+        axes, (body, *tail) = open_fold(f)
+        dots = [n for n in walk(body) if n.op == "fold" and axes[0] in n.free]
+        new = {n: self.fold(n, axes[0]) for n in dots}
+        if f.by is None:
+            return make_fold(f.monoid, axes, replaced(body, new))
+        return make_fold(
+            f.monoid, axes, replaced(body, {**new, f.by: done[f.by]}), done[f.by], tail[1]
+        )
+
+    def copy(self, n: Node, axes: list[Node], columns: Node) -> Node:
+        """The packed element that is n; the same operand is packed once."""
+        lanes = self.product.lanes
         batch = [a for a in self.kernel.axes if a in n.free and a is not columns]
         folded = [a for a in axes if a in n.free]
+        names = {a: axis(f"f{at}", a.extent) for at, a in enumerate((columns, *folded))}
+        same = substitute(n, names)
+        if same not in self.made:
+            self.made[same] = self.packed(n, batch, folded, columns)
+        index = [*batch, columns // lanes, *folded, columns % lanes]
+        return load(self.made[same].name, index, n.dtype)
+
+    def packed(self, n: Node, batch: list[Node], folded: list[Node], columns: Node) -> Buffer:
+        """The packed operand, and the kernel that packs it."""
+        lanes = self.product.lanes
         tile = lanes * self.product.groups
         groups = (columns.extent + (tile - 1)) // tile * self.product.groups
         sizes = [*(a.extent for a in batch), groups, *(a.extent for a in folded), const(lanes)]
@@ -82,8 +103,7 @@ class _Packer:
         )
         self.copies.append(made)
         self.known[buffer.name] = buffer
-        index = [*batch, columns // lanes, *folded, columns % lanes]
-        return load(buffer.name, index, n.dtype)
+        return buffer
 
     def name(self, of: str) -> str:
         name = f"{of}_packed"
@@ -97,6 +117,17 @@ def _packed(
     k: Kernel, found: Product, known: Mapping[str, Buffer], taken: set[str]
 ) -> list[Kernel]:
     packer = _Packer(k, found, taken, [], dict(known))
-    new = {f: packer.fold(f) for f in found.folds}
+    new: dict[Node, Node] = {}
+    for f in _own_folds(k):
+        if found.inner:
+            new[f] = packer.block(f, new)
+        elif f in found.folds:
+            new[f] = packer.fold(f, found.columns)
     stores = tuple(Store(s.buffer, canonical(replaced(s.value, new))) for s in k.stores)
     return [*packer.copies, kernel(k.name, k.axes, stores, packer.known)]
+
+
+def _own_folds(k: Kernel) -> list[Node]:
+    """The folds of a kernel that are in no other, each after what it follows."""
+    mine = frozenset(k.axes)
+    return [n for n in walk(*(s.value for s in k.stores)) if n.op == "fold" and n.free <= mine]

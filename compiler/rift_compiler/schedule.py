@@ -26,6 +26,7 @@ class Schedule:
     outputs: the parts of each of the kernel's axes; an axis beyond them is one sequential loop.
     threads: lanes of a block that share each fold which no lane runs for itself (0: none do).
     fold_tile: positions of a fold that are taken together (0: all).
+    block: positions taken together by folds that follow one another (0: each alone).
     shared: bytes of one operand of a fold's tile that may be staged in shared memory.
     clamp: whether what is read beyond an output's end is its last element (else 0): not used.
     fragments: elements of operands that a lane may hold in registers.
@@ -35,6 +36,7 @@ class Schedule:
     outputs: tuple[tuple[Part, ...], ...] = ()
     threads: int = 0
     fold_tile: int = 0
+    block: int = 0
     shared: int = 0
     clamp: bool = False
     fragments: int = 0
@@ -45,6 +47,7 @@ class Schedule:
         knobs = [f"outputs[{axes}]"]
         knobs += [f"threads={self.threads}"] if self.threads else []
         knobs += [f"fold_tile={self.fold_tile}"] if self.fold_tile else []
+        knobs += [f"block={self.block}"] if self.block else []
         knobs += [f"shared={self.shared}"] if self.shared else []
         knobs += [f"fragments={self.fragments}"] if self.fragments else []
         knobs += [name for name in ("clamp", "vector") if getattr(self, name)]

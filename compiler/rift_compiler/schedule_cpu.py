@@ -22,6 +22,8 @@ HEIGHT = 6
 TILE_ROWS = 96  # of a tile: it and what it reads stay in the second cache
 TILE_COLUMNS = 8  # groups of lanes
 LONGEST = 320  # of a fold's tile: a group of columns x it stays in the first cache
+BLOCK = 64  # positions that folds which follow one another take at once
+KEPT_COLUMNS = 256  # of a fold that is kept in blocks
 KEPT = 8  # outputs that a cell of dot products keeps: registers for them and for what they share
 MOST = 8  # of them along the rows
 RUN = 64  # lane groups that one grid cell of a one-dimensional kernel does
@@ -38,6 +40,8 @@ def schedule(k: Kernel, plain: Schedule) -> Schedule:
         return _grid(k, plain, scanned)
     if product(k):
         return _product(k)
+    if blocks(k):
+        return _blocks(k)
     lanes = _lanes(live[-1])
     if not folds:
         return _map(k, live, lanes) if lanes else _grid(k, plain, scanned)
@@ -57,6 +61,7 @@ class Product:
     folds: tuple[Node, ...]
     lanes: int
     groups: int  # of lanes, in a tile
+    inner: bool = False  # whether it is inside folds that are taken in blocks
 
 
 def product(k: Kernel) -> Product | None:
@@ -111,6 +116,52 @@ def _product(k: Kernel) -> Schedule:
     tiles = [n for n in range(LONGEST, LONGEST // 3, -1) if longest % n == 0]
     tile = tiles[0] if longest > LONGEST and tiles and len(found.folds[0].axes) == 1 else 0
     return Schedule(outputs, fold_tile=tile, clamp=True)
+
+
+def blocks(k: Kernel) -> Product | None:
+    """The folds of a kernel that follow one another, where one varies with columns and all with
+    rows, and terms are products in turn (attention)."""
+    live = [a for a in k.axes if not _is_one(a)]
+    if len(live) < 2 or len(k.stores) > 1:
+        return None
+    rows, columns = live[-2:]
+    nodes = list(walk(k.stores[0].value))
+    folds = [n for n in nodes if n.op == "fold" and n.free <= frozenset(k.axes)]
+    wide = [f for f in folds if columns in f.free]
+    if any(n.op == "scan" for n in nodes) or not wide or _size(columns) % COLUMNS:
+        return None
+    if not 2 * COLUMNS <= _size(columns) <= KEPT_COLUMNS or _size(rows) < ROWS:
+        return None
+    if not all(_in_blocks(f, folds, rows) for f in folds) or all(f.by is None for f in folds):
+        return None
+    dots = [n for f in folds for n in walk(f.body) if n.op == "fold" and n not in folds]
+    return Product(rows, columns, tuple(dict.fromkeys(dots)), COLUMNS, BLOCK // COLUMNS, True)
+
+
+def _in_blocks(f: Node, folds: list[Node], rows: Node) -> bool:
+    """Whether a fold can be taken a block at a time, together with the others."""
+    return (
+        len(f.axes) == 1
+        and f.axes[0].extent is folds[0].axes[0].extent
+        and rows in f.free
+        and f.monoid in ("sum", "max", "min")
+        and f.dtype is f32
+        and (f.by is None or (f.by.by is None and f.by in folds))
+    )
+
+
+def _blocks(k: Kernel) -> Schedule:
+    found = blocks(k)
+    assert found is not None
+    parts = {
+        found.rows: (Part("grid"), Part("array", HEIGHT)),
+        found.columns: (
+            Part("tile", _size(found.columns) // found.lanes),
+            Part("thread", found.lanes),
+        ),
+    }
+    outputs = tuple(parts.get(a, (Part("grid"),)) for a in k.axes)
+    return Schedule(outputs, block=BLOCK, clamp=True)
 
 
 def _is_one(a: Node) -> bool:

@@ -154,7 +154,7 @@ GOOD = "input x: f32[2, 3]\nt0: f32[2] = sum[k1 < 3](x[i0, k1])\nreturn t0\n"
         (tensor_ir.parse, GOOD.replace("sum[k1 < 3](x[i0, k1])", "1 + 2.0"), "add of different types: i64, f32"),
         (loop_ir.parse, "def k0(x: f32[2]:\n    y = 1\nreturn y\n", "expected def NAME(BUFFER: TYPE, ...):"),
         (loop_ir.parse, "def k0(x: f32[2], y: out[f32[2]]):\n    foo\nreturn y\n", "line 2, column 1: expected NAME: axis[SIZE]"),
-        (tile_ir.parse, "def k0(y: out[f32[2]]):\n    for i in range(2):\n        y[i] = 1.0\n", "expected for NAME in grid|thread|seq|array(SIZE):"),
+        (tile_ir.parse, "def k0(y: out[f32[2]]):\n    for i in range(2):\n        y[i] = 1.0\n", "expected for NAME in grid|thread|seq|tile|array(SIZE):"),
         (tile_ir.parse, "def k0(y: out[f32[2]]):\n    while 1:\n        sync()\n", "expected for, if, a declaration"),
         (tile_ir.parse, "", "got the end"),
     ],
