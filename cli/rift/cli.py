@@ -24,6 +24,10 @@ COMMANDS = {
         "rift.commands.compile",
         "Compile PyTorch to fused kernels, print any stage, check it.",
     ),
+    "tune": (
+        "rift.commands.tune",
+        "Measure our kernels against torch's, and show which one runs where.",
+    ),
     "emulate": (
         "rift.commands.emulate",
         "Run and check a CUDA kernel with no GPU: PTX, CUDA C++ or Triton.",

@@ -27,6 +27,20 @@ MIGRATIONS = (
         directory TEXT NOT NULL
     ) STRICT;
     """,
+    """
+    CREATE TABLE trials (
+        problem TEXT NOT NULL,
+        shapes TEXT NOT NULL,
+        threads INTEGER NOT NULL,
+        device TEXT NOT NULL,
+        allocator TEXT NOT NULL,
+        compiler TEXT NOT NULL,
+        stock TEXT NOT NULL,
+        measured TEXT NOT NULL,
+        document TEXT NOT NULL CHECK (json_valid(document)),
+        PRIMARY KEY (problem, shapes, threads, device, allocator, compiler, stock)
+    ) STRICT;
+    """,
 )
 
 

@@ -65,7 +65,7 @@ def compile(
         raise WrongUsage("expected one of FILE.py:NAME and -c EXPRESSION; see rift compile --help")
     if ir is not None and ir not in IRS:
         raise WrongUsage(f"--ir: expected one of {', '.join(IRS)}, got {ir!r}")
-    found = _source(source, expression, shape or [], size or [])
+    found = read_source(source, expression, shape or [], size or [])
     chosen = _target(target, ir)
     from rift_compiler import compile as compile_
 
@@ -85,9 +85,10 @@ def compile(
     _report(made, found, seconds, compiler, as_json)
 
 
-def _source(
+def read_source(
     place: str | None, expression: str | None, shapes: list[str], sizes: list[str]
 ) -> Source:
+    """What a command was given to compile. Raises WrongUsage."""
     from rift_compiler.sources import from_expression, from_file
 
     if expression is not None:
