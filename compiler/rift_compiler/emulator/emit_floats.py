@@ -32,6 +32,8 @@ def emit_arithmetic(code: Code) -> None:
     """add sub mul fma mad div sqrt, exactly rounded; div.approx and .full are the same."""
     m = code.modifiers()
     operation, count = _OPS[code.ins.opcode]
+    if code.ins.modifiers[-1] in ("f16", "bf16") and "f32" in code.ins.modifiers[:-1]:
+        return _mixed(code, m, operation)
     type_ = m.last(*FLOATS, *PACKED)
     if m.take("approx", "full"):
         if code.ins.opcode not in ("div", "sqrt") or type_ != "f32":
@@ -48,6 +50,22 @@ def emit_arithmetic(code: Code) -> None:
     operands = code.operands(count + 1)
     values = [code.value(each, type_) for each in operands[1:]]
     _call(code, type_, f"f_op<{options}>", values, pad=3)
+
+
+def _mixed(code: Code, m: Modifiers, operation: str) -> None:
+    """add, sub and fma in single precision; all but the last operand have 16 bits (sm_100 on)."""
+    source = m.last("f16", "bf16")
+    m.last("f32")
+    rounding, sat = ROUNDINGS[m.take(*ROUNDINGS) or "rn"], flag(m.flag("sat"))
+    m.done()
+    if code.ins.opcode not in ("add", "sub", "fma"):
+        raise m.error(f".f32.{source} is not supported here")
+    operands = code.operands(4 if operation == "F_FMA" else 3)
+    values = [f"up({code.value(each, source)})" for each in operands[1:-1]]
+    values.append(code.value(operands[-1], "f32"))
+    values += values[-1:] * (3 - len(values))
+    options = f"f32, {operation}, {rounding}, false, {sat}, false"
+    code.assign(operands[0], f"f_op<{options}>({', '.join(values)})", bits=32)
 
 
 def _call(code: Code, type_: str, function: str, values: list[str], pad: int = 0) -> None:

@@ -14,7 +14,9 @@ from rift_compiler.emulator.ptx import Instruction, Name, Number, Operand, Vecto
 _TYPES = {
     "f16": (16, ("f32", "f16")), "bf16": (16, ("f32",)), "tf32": (8, ("f32",)),
     "e4m3": (32, ("f32", "f16")), "e5m2": (32, ("f32", "f16")),
+    "s8": (32, ("s32",)), "u8": (32, ("s32",)),
 }  # fmt: skip
+_MIXED = ({"e4m3", "e5m2"}, {"s8", "u8"})
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 
 
@@ -44,23 +46,26 @@ def _product(code: Code) -> None:
     m = code.modifiers()
     for name in ("mma_async", "sync", "aligned"):
         m.need(name)
-    b, a, d = m.last(*_TYPES), m.last(*_TYPES), m.last("f32", "f16")
+    b, a, d = m.last(*_TYPES), m.last(*_TYPES), m.last("f32", "f16", "s32")
+    saturates = m.flag("satfinite")
     shape = _SHAPE.fullmatch(m.peek_last())
     if shape is None:
         raise m.error("expected a shape such as m64n128k16")
     m.last(shape[0])
     m.done()
     n, k = int(shape[1]), int(shape[2])
-    same = a == b or {a, b} == {"e4m3", "e5m2"}
+    same = a == b or {a, b} in _MIXED
+    integers = d == "s32"
     if not same or k != _TYPES[a][0] or d not in _TYPES[a][1] or n % 8 or not 8 <= n <= 256:
         raise m.error("this shape with these types is not supported")
     sums = _results(code, n // 4 if d == "f16" else n // 2)
     in_registers = isinstance(code.ins.operands[1], Vector)
     transposes = ELEMENTS[a][1] == 2
-    wanted = 6 + (0 if not transposes else 1 if in_registers else 2)
+    wanted = 4 if integers else 6 + (0 if not transposes else 1 if in_registers else 2)
     operands = code.operands(wanted)
     flags = _flags(code, operands, in_registers, transposes)
     kind = ELEMENTS[a][0] | ELEMENTS[b][0] << 4 | n << 8 | (d == "f16") << 17 | flags
+    kind |= saturates << 23
     _write(code, operands, kind, in_registers, sums)
 
 
@@ -81,6 +86,8 @@ def _flags(code: Code, operands: tuple[Operand, ...], in_registers: bool, transp
             raise code.error("expected numbers for scales and transposes")
         numbers.append(each.bits)
     minus = (1 << 64) - 1
+    if not numbers:
+        return in_registers << 18
     if any(n not in (1, minus) for n in numbers[:2]) or any(n > 1 for n in numbers[2:]):
         raise code.error("scales are 1 or -1, transposes 0 or 1")
     flags = in_registers << 18 | (numbers[0] == minus) << 21 | (numbers[1] == minus) << 22

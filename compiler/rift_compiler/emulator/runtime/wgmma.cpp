@@ -5,7 +5,7 @@ static const u32 TOKEN = 0xffa00000;  // | number of the product % 4096 << 8 | r
 
 struct Product {
   u32 number, line, n, k, a_type, b_type, regs;
-  bool half, a_in_registers, a_transposed, b_transposed, scale_d, negate_a, negate_b;
+  bool half, a_in_registers, a_transposed, b_transposed, scale_d, negate_a, negate_b, saturates;
   u64 a_matrix, b_matrix;
   u32 warps, issued;                 // how many warps issued it
   std::vector<u32> a, sums;          // of each of 128 lanes
@@ -118,7 +118,20 @@ static void compute(Product& p, f32* d) {
   if (p.a_in_registers) a_from_registers(p, a.data());
   else read_matrix(matrix_of(p.a_matrix, p.a_transposed, bytes, p.line), 64, p.k, p.a_type, false, a.data(), p, p.negate_a);
   read_matrix(mb, p.n, p.k, p.b_type, true, b.data(), p, p.negate_b);
-  multiply(a.data(), b.data(), d, 64, p.n, p.k, p.a_type, p.b_type, p.half, true);
+  if (p.a_type == E_S8 || p.a_type == E_U8) multiply_single(a.data(), b.data(), d, 64, p.n, p.k, p.n);
+  else multiply(a.data(), b.data(), d, 64, p.n, p.k, p.a_type, p.b_type, p.half, true);
+}
+
+// Sums of 32 products of bytes are exact in single precision; they are added as integers.
+static void run_integers(Product& p, std::vector<f32>& d) {
+  compute(p, d.data());
+  each_sum(p, [&](u32 reg, u32 at) {
+    for (u32 i = 0; i < 2; i++) {
+      s64 sum = (p.scale_d ? (s64)(s32)p.sums[reg + i] : 0) + (s64)d[at + i];
+      p.sums[reg + i] = (u32)(p.saturates ? clamp_s32(sum) : (s32)sum);
+    }
+  });
+  p.done = true;
 }
 
 static void run_product(Warpgroup& g, Product& p) {
@@ -128,6 +141,7 @@ static void run_product(Warpgroup& g, Product& p) {
   u32 bytes = ELEMENT_BYTES[p.a_type];
   if (!p.a_in_registers) check_matrix(matrix_of(p.a_matrix, p.a_transposed, bytes, p.line), 64, p.k, p, who);
   check_matrix(matrix_of(p.b_matrix, p.b_transposed, bytes, p.line), p.n, p.k, p, who);
+  if (p.a_type == E_S8 || p.a_type == E_U8) return run_integers(p, d);
   if (p.scale_d)
     each_sum(p, [&](u32 reg, u32 at) {
       if (p.half) {
@@ -191,6 +205,7 @@ static Product& product_of(Warpgroup& g, u32 number, const u32* q, u32 line) {
   p.k = 32 / ELEMENT_BYTES[p.a_type];
   p.half = kind >> 17 & 1, p.a_in_registers = kind >> 18 & 1, p.a_transposed = kind >> 19 & 1;
   p.b_transposed = kind >> 20 & 1, p.negate_a = kind >> 21 & 1, p.negate_b = kind >> 22 & 1;
+  p.saturates = kind >> 23 & 1;
   p.regs = p.half ? p.n / 4 : p.n / 2;
   p.a_matrix = (u64)q[3] << 32 | q[2], p.b_matrix = (u64)q[5] << 32 | q[4], p.scale_d = q[1];
   p.a.assign(p.a_in_registers ? 128 * 4 : 0, 0), p.sums.assign(128 * p.regs, 0);
