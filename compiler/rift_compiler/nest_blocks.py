@@ -10,7 +10,7 @@ loop, a sliding window bounds it at both ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from rift_compiler.dtypes import i64
@@ -87,14 +87,15 @@ class Blocks(Folds):
         first, count = _bounds(bodies[group[0]], symbol, extent, size, c.scope)
         step = axis(f"{self.name('j')}o", self.value(count, c))
         block = Block(symbol, (step + self.value(first, c)) * size, size, extent)
-        inner = c.inside([step], uniform=False)
+        groups = tuple(a for a in accs[0].arrays if a.bind == "tile")  # of rows: one after another
+        inner = c.inside([step, *groups], uniform=False)
         inner.blocked |= frozenset(group)
         news: dict[Node, Node] = {}
         late: list[Stmt] = []
         for acc in accs:
             old = {a.fold: a for a in accs}
             late += self.take(acc, old, news, block, inner)
-        c.out.append(For(step, (*inner.out, *late)))
+        c.out.append(For(step, tuple(each(groups, *inner.out, *late))))
         for acc in accs:
             c.known[acc.fold] = acc.var(acc.fold.free - frozenset(acc.arrays))
 
@@ -109,14 +110,15 @@ class Blocks(Folds):
             state = self.moved(acc, accs[f.by], news[f.by], c.scope)
             self.factors(state, c)
         if self.lanes[0] in f.free:
-            self.keep(_rows_only(acc, block, self.lanes[0]), block, c)
+            columns = {self.lanes[0], *(a for a in acc.arrays if a.bind == "tile")} - c.scope
+            self.keep(_rows_only(acc, block, columns | {self.lanes[0]}), block, c)
             self.multiply(acc, state, block, c)
             return []
         self.keep([acc.body], block, c, identity(f.monoid, f.dtype))
-        new = self.name("n")
-        sizes = tuple(a.extent.value for a in acc.arrays)
-        part = self.name("a")
-        inner = c.inside(acc.arrays, uniform=False)
+        new, part = self.name("n"), self.name("a")
+        rows = tuple(a for a in acc.arrays if a not in c.scope)
+        sizes = tuple(a.extent.value for a in rows)
+        inner = c.inside(rows, uniform=False)
         step = axis(self.name("j"), block.size // self._count)
         there = block.at(acc.body, step * self._count + self.lanes[0], inner.scope)
         own = make("var", (), (part, inner.scope), f.dtype)
@@ -124,13 +126,13 @@ class Blocks(Folds):
             Local(part, f.dtype, (), identity(f.monoid, f.dtype)),
             For(step, (Assign(part, (), combine(f.monoid, own, there)),)),
             AllReduce(part, (), f.monoid, self.lanes),
-            Assign(new, acc.arrays, combine(f.monoid, self.value(state, inner), own)),
+            Assign(new, rows, combine(f.monoid, self.value(state, inner), own)),
         ]
-        c.out += [Local(new, f.dtype, sizes, None), *each(acc.arrays, *body)]
-        news[f] = make("var", acc.arrays, (new, c.scope | frozenset(acc.arrays)), f.dtype)
+        c.out += [Local(new, f.dtype, sizes, None), *each(rows, *body)]
+        news[f] = make("var", rows, (new, c.scope | frozenset(rows)), f.dtype)
         c.known[f] = news[f]
         c.blocked -= {f}
-        return each(acc.arrays, Assign(acc.name, acc.arrays, news[f]))
+        return each(rows, Assign(acc.name, acc.arrays, news[f]))
 
     def factors(self, state: Node, c: Context) -> None:
         """What moves a fold's result and is dear to compute: once for each row."""
@@ -185,8 +187,8 @@ class Blocks(Folds):
     def multiply(self, acc: Accumulator, state: Node, block: Block, c: Context) -> None:
         """Move a fold that varies with the lanes to the new centre, then take in the block."""
         f = acc.fold
-        tiles = tuple(a for a in acc.arrays if a.bind == "tile")
-        rows = tuple(a for a in acc.arrays if a not in tiles)
+        tiles = tuple(a for a in acc.arrays if a.bind == "tile" and a not in c.scope)
+        rows = tuple(a for a in acc.arrays if a.bind == "array")
         part = self.name("r")
         outer = c.inside(tiles, uniform=False)
         own = make("var", rows, (part, outer.scope | frozenset(rows)), f.dtype)
@@ -205,9 +207,8 @@ class Blocks(Folds):
         c.out += each(tiles, *outer.out)
 
 
-def _rows_only(acc: Accumulator, block: Block, lane: Node) -> list[Node]:
+def _rows_only(acc: Accumulator, block: Block, columns: Set[Node]) -> list[Node]:
     """The largest parts of a term that vary with the position, and not with the columns."""
-    columns = {lane, *(a for a in acc.arrays if a.bind == "tile")}
     mine = {
         n for n in walk(acc.body)
         if block.symbol in n.free and n.free.isdisjoint(columns) and n.dtype.is_float

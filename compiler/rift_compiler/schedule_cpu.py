@@ -23,6 +23,7 @@ TILE_ROWS = 96  # of a tile: it and what it reads stay in the second cache
 TILE_COLUMNS = 8  # groups of lanes
 LONGEST = 320  # of a fold's tile: a group of columns x it stays in the first cache
 BLOCK = 64  # positions that folds which follow one another take at once
+GROUPS = 4  # of HEIGHT rows that read a block while it is near
 KEPT_COLUMNS = 256  # of a fold that is kept in blocks
 KEPT = 8  # outputs that a cell of dot products keeps: registers for them and for what they share
 MOST = 8  # of them along the rows
@@ -154,7 +155,7 @@ def _blocks(k: Kernel) -> Schedule:
     found = blocks(k)
     assert found is not None
     parts = {
-        found.rows: (Part("grid"), Part("array", HEIGHT)),
+        found.rows: (Part("grid"), Part("tile", GROUPS), Part("array", HEIGHT)),
         found.columns: (
             Part("tile", _size(found.columns) // found.lanes),
             Part("thread", found.lanes),
