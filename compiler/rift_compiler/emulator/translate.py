@@ -30,12 +30,16 @@ _ENDS = ("bra", "brx", "ret", "exit", "trap")
 
 @dataclass(frozen=True)
 class Translated:
-    """`blocks` are the instructions of each basic block, which `counts` of a launch counts."""
+    """`blocks` are the instructions of each basic block, which `counts` of a launch counts.
+
+    `proxies`: whether any is done by the asynchronous proxy.
+    """
 
     source: str
     layout: Layout
     local_bytes: int
     blocks: tuple[tuple[Instruction, ...], ...]
+    proxies: bool
 
 
 def entry_of(module: Module, name: str | None) -> Function:
@@ -71,7 +75,13 @@ def translate(module: Module, entry: Function) -> Translated:
         'extern "C" __attribute__((visibility("default"))) int rift_launch(Launch* l) '
         f"{{ return launch_kernel(l, f{number}); }}\n"
     )
-    return Translated("\n".join(parts), layout, local, tuple(blocks))
+    proxies = any(_by_proxy(ins) for block in blocks for ins in block)
+    return Translated("\n".join(parts), layout, local, tuple(blocks), proxies)
+
+
+def _by_proxy(ins: Instruction) -> bool:
+    """Whether the asynchronous proxy does it: a bulk copy or wgmma."""
+    return ins.opcode == "wgmma" or (ins.opcode == "cp" and "bulk" in ins.modifiers)
 
 
 class _Writer:

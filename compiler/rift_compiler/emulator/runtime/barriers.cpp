@@ -26,7 +26,7 @@ static void complete_barrier(Barrier& b) {
     next = t->next;
     if (clock_words) {
       memcpy(t->clock, b.clock.data(), 4 * clock_words);
-      memcpy(t->proxy, b.proxy.data(), 4 * clock_words);
+      if (L->proxies) memcpy(t->proxy, b.proxy.data(), 4 * clock_words);
       tick(t);
     }
     u32 kind = t->result;
@@ -59,7 +59,7 @@ static void check_aligned(Thread* t, u32 line) {
 static void arrive_at(Thread* t, Barrier& b, u32 line) {
   if (b.arrived == 0 && clock_words) b.clock.assign(clock_words, 0), b.proxy.assign(clock_words, 0);
   b.arrived++, b.line = line;
-  if (clock_words) join(b.clock.data(), t->clock), join(b.proxy.data(), t->proxy);
+  if (clock_words) join(b.clock.data(), t->clock), join_proxy(b.proxy.data(), t->proxy);
 }
 
 static bool misused(Thread* t, u32 line, u32 id, u32 count) {

@@ -2,8 +2,17 @@
 // An array has an entry for each thread, then one for each asynchronous agent.
 static std::vector<u32> clock_store;
 
+typedef u32 words8 __attribute__((vector_size(32), aligned(4)));
+
 void join(u32* into, const u32* from) {
-  for (u32 i = 0; i < clock_words; i++) into[i] = into[i] > from[i] ? into[i] : from[i];
+  for (u32 i = 0; i < clock_words; i += 8) {
+    words8 &a = *(words8*)(into + i), b = *(const words8*)(from + i);
+    a = a > b ? a : b;
+  }
+}
+
+void join_proxy(u32* into, const u32* from) {
+  if (L->proxies) join(into, from);
 }
 
 // What the thread does from here on is newer than what it released.
@@ -13,7 +22,7 @@ static void make_clocks() {
   u32 n = (u32)threads.size();
   bool any = checking(RACE) || checking(UNINITIALISED) || checking(IN_FLIGHT) ||
              checking(PROXY_FENCE);
-  clock_words = any ? (n + AGENTS + 7) / 8 * 8 : 0;
+  clock_words = any ? (n + (L->proxies ? AGENTS : 0) + 7) / 8 * 8 : 0;
   clock_store.assign(2ull * n * clock_words, 0);
   for (u32 i = 0; i < n && clock_words; i++) {
     threads[i].clock = &clock_store[2ull * i * clock_words];
@@ -29,7 +38,7 @@ static void reset_clocks_of_block() {
 
 // What generic accesses before a fence.proxy.async did is then seen by asynchronous copies.
 void fence_proxy(Thread* t) {
-  if (clock_words) join(t->proxy, t->clock);
+  if (clock_words) join_proxy(t->proxy, t->clock);
 }
 
 // Synchronisation through memory: a release at an address, and who acquires it. What other blocks

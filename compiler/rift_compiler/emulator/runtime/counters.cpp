@@ -56,7 +56,7 @@ static u32 sectors(const u64* at, u32 mask, u32 bytes) {
     for (u64 s = at[lane] / SECTOR_BYTES; s <= (at[lane] + bytes - 1) / SECTOR_BYTES; s++)
       if (n < 64) found[n++] = s;
   }
-  std::sort(found, found + n);
+  if (!std::is_sorted(found, found + n)) std::sort(found, found + n);
   return (u32)(std::unique(found, found + n) - found);
 }
 

@@ -5,20 +5,21 @@
 struct Access3 { u32 block, clock, line; u16 id; u16 valid; };
 struct Global { Access3 writer, readers[2]; u8 atomic; };
 struct Page { u32 shift; std::vector<Global> cells; };
-static std::unordered_map<u64, Page> pages;
+static std::vector<Page*> pages;  // by number
 static const u64 PAGE_BYTES = 4096;
-static u64 last_page_number = ~0ull;
-static Page* last_page;
 
-static void reset_global_shadow() { pages.clear(), last_page_number = ~0ull; }
+static void reset_global_shadow() {
+  for (Page* p : pages) delete p;
+  pages.assign(clock_words ? M.arena_bytes / PAGE_BYTES + 1 : 0, nullptr);
+}
 
 static Page& page_of(u64 offset, u32 shift) {
   u64 number = offset / PAGE_BYTES;
-  if (number != last_page_number) {
-    last_page = &pages[number], last_page_number = number;
-    if (last_page->cells.empty()) last_page->shift = 2, last_page->cells.resize(PAGE_BYTES >> 2);
+  if (!pages[number]) {
+    pages[number] = new Page();
+    pages[number]->shift = 2, pages[number]->cells.resize(PAGE_BYTES >> 2);
   }
-  Page& p = *last_page;
+  Page& p = *pages[number];
   while (p.shift > shift) {
     std::vector<Global> finer(p.cells.size() * 2);
     for (size_t i = 0; i < finer.size(); i++) finer[i] = p.cells[i / 2];

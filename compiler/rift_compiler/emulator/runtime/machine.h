@@ -41,7 +41,7 @@ struct Finding { u32 kind, line, other, count; char text[512]; };
 struct Launch {
   u64 arena, arena_base, arena_bytes, regions, granules, written, params;
   u64 counts, lines, line_counts;  // lines: how many; line_counts: 4 for each line
-  u64 unused;
+  u64 proxies;  // whether the kernel has instructions of the asynchronous proxy
   u32 grid[3], block[3], static_shared, dynamic_shared, local_bytes, checks, seed, exact, arch;
   u32 random_landing;
   f64 limit_s;
@@ -69,6 +69,7 @@ void describe_barriers(std::vector<char>& out);
 
 // Vector clocks.
 void join(u32* into, const u32* from);
+void join_proxy(u32* into, const u32* from);
 void tick(Thread* t);
 void reset_clocks();
 u32* new_clock();

@@ -57,7 +57,7 @@ static void run_warp_sync(Warp* w, Meeting& m) {
   static std::vector<u32> all, all_proxy;
   all.assign(clock_words, 0), all_proxy.assign(clock_words, 0);
   for (u32 i = 0; i < 32; i++)
-    if (m.arrived >> i & 1) join(all.data(), w->lanes[i]->clock), join(all_proxy.data(), w->lanes[i]->proxy);
+    if (m.arrived >> i & 1) join(all.data(), w->lanes[i]->clock), join_proxy(all_proxy.data(), w->lanes[i]->proxy);
   for (u32 i = 0; i < 32; i++)
     if (m.arrived >> i & 1) {
       memcpy(w->lanes[i]->clock, all.data(), 4 * clock_words);

@@ -8,10 +8,20 @@ static void make_tables() {
   for (int i = 0; i < 256; i++) e4m3_table[i] = from_e4m3((u8)i), e5m2_table[i] = from_e5m2((u8)i);
 }
 
-// `n` elements of a type as single-precision numbers.
+typedef f32 v8 __attribute__((vector_size(32), aligned(4)));
+typedef short halves8 __attribute__((vector_size(16), aligned(2)));
+
+// `n` elements of a type as single-precision numbers, n a multiple of 8 but for 32-bit types.
 static void to_singles(u32 type, const u8* from, f32* to, u32 n) {
   switch (type) {
-    case E_F16: for (u32 i = 0; i < n; i++) to[i] = (f32)((const f16*)from)[i]; break;
+    case E_F16:
+#ifdef __F16C__
+      for (u32 i = 0; i < n; i += 8)
+        *(v8*)(to + i) = (v8)__builtin_ia32_vcvtph2ps256(*(const halves8*)(from + 2 * i));
+#else
+      for (u32 i = 0; i < n; i++) to[i] = (f32)((const f16*)from)[i];
+#endif
+      break;
     case E_BF16: for (u32 i = 0; i < n; i++) to[i] = from_bf16(((const bf16*)from)[i]); break;
     case E_TF32:  // the low 13 bits are not read
       for (u32 i = 0; i < n; i++) to[i] = __builtin_bit_cast(f32, ((const u32*)from)[i] & ~0x1fffu);
@@ -110,8 +120,6 @@ static void multiply_exact(const f32* a, const f32* b, f32* d, u32 rows, u32 n, 
       for (u32 at = 0; at < k; at += chunk)
         d[i * ldd + j] = exact_chunk(a + i * k + at, b + at * n + j, n, chunk, d[i * ldd + j], x);
 }
-
-typedef f32 v8 __attribute__((vector_size(32), aligned(4)));
 
 // d (rows x n, rows ldd apart) += a (rows x k) b (k x n); n a multiple of 8, rows of 8.
 static void multiply_single(const f32* a, const f32* b, f32* d, u32 rows, u32 n, u32 k, u32 ldd) {

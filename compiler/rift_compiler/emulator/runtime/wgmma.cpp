@@ -185,7 +185,11 @@ static void forget_old(Warpgroup& g) {
 
 static void seen_by_all(std::vector<u32>& into, const u32* clock, bool first) {
   if (first) into.assign(clock, clock + clock_words);
-  else for (u32 i = 0; i < clock_words; i++) into[i] = std::min(into[i], clock[i]);
+  else
+    for (u32 i = 0; i < clock_words; i += 8) {
+      words8 &a = *(words8*)(into.data() + i), b = *(const words8*)(clock + i);
+      a = a < b ? a : b;
+    }
 }
 
 static Product& product_of(Warpgroup& g, u32 number, const u32* q, u32 line) {
