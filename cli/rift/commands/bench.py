@@ -14,12 +14,15 @@ from rift_benchmarks import cost, profiles
 from rift_benchmarks.profiles import Profile
 
 app = typer.Typer(add_completion=False)
-SUITES = ("llm",)
+SUITES = ("llm", "emulator")
 
 
 @app.command(no_args_is_help=True)
 def bench(
-    suite: Annotated[str, typer.Option(help="What to measure: llm.")] = "llm",
+    context: typer.Context,
+    suite: Annotated[
+        str, typer.Option(help="What to measure: llm (a server), or emulator (of PTX).")
+    ] = "llm",
     endpoint: Annotated[
         str | None, typer.Option(help="URL of an OpenAI-compatible server, or a deployment's name.")
     ] = None,
@@ -78,6 +81,10 @@ def bench(
         return _print_prices(cost.entries(price_file), as_json)
     if suite not in SUITES:
         raise WrongUsage(f"unknown suite {suite!r}: expected one of {', '.join(SUITES)}")
+    if suite == "emulator":
+        from rift.commands import bench_emulator
+
+        return bench_emulator.run(context, dry_run, as_json)
     if (endpoint is None) == (deploy is None):
         raise WrongUsage("give either --endpoint URL|NAME or --deploy MODEL")
     if recipe is not None and deploy is None:

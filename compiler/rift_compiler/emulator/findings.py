@@ -77,9 +77,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Result:
-    """Of a launch. `seconds` are those of building, then of running."""
+    """Of a launch. Building is translating and compiling; `cpu_seconds` is of the run alone."""
 
     findings: tuple[Finding, ...]
     counts: Counts | None
     build_seconds: float
     run_seconds: float
+    cpu_seconds: float

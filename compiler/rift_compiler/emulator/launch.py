@@ -94,8 +94,10 @@ def launch(
         local_bytes=translated.local_bytes, checks=_mask(chosen), seed=seed, exact=exact,
         arch=_arch(module), random_landing=seed != 0, limit_s=limit_s, proxies=translated.proxies,
     )  # fmt: skip
+    cpu = time.process_time()
     if library.rift_launch(ctypes.byref(given)):
         raise Failed("no memory for the kernel's threads")
+    cpu = time.process_time() - cpu
     arena.read_back()
     sources = _sources(translated.blocks)
     findings = findings_of(library, module, sources)
@@ -104,7 +106,7 @@ def launch(
     else:
         counted = counts_of(module, sources, translated.blocks, counts, line_counts)
     done = time.perf_counter()
-    return Result(findings, counted, built - started, done - built)
+    return Result(findings, counted, built - started, done - built, cpu)
 
 
 def _three(what: str, size: Size) -> tuple[int, int, int]:

@@ -71,21 +71,23 @@ f64 directed64(int op, int rounding, f64 a, f64 b, f64 c);
 
 static inline f32 fma_any(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 static inline f64 fma_any(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
-// a*b+c of 16-bit floats, rounded to odd in double and then in single precision: rounding that to
-// 16 bits gives the once-rounded result (Boldo and Melquiond, 2008).
+// A double rounded to odd in single precision: rounding that to 16 bits rounds once in all (Boldo and
+// Melquiond, 2008).
+static inline f32 to_odd(f64 s) {
+  f32 f = (f32)s;
+  u32 v = __builtin_bit_cast(u32, f);
+  if ((f64)f == s || f - f != 0) return f;
+  if (__builtin_fabs((f64)f) > __builtin_fabs(s)) v--;
+  return __builtin_bit_cast(f32, v | 1);
+}
+// a*b+c of 16-bit floats, rounded to odd in double and then in single precision.
 static inline f32 fma_to_odd(f32 a, f32 b, f32 c) {
   f64 p = (f64)a * b, s = p + c;
   if (!(s - s == 0)) return (f32)s;
   f64 back = s - p, error = (p - (s - back)) + (c - back);
   u64 u = __builtin_bit_cast(u64, s);
   if (error != 0 && !(u & 1)) s = __builtin_bit_cast(f64, (error > 0) == (s > 0) ? u + 1 : u - 1);
-  f32 f = (f32)s;
-  u32 v = __builtin_bit_cast(u32, f);
-  if ((f64)f != s && f - f == 0) {
-    if (__builtin_fabs((f64)f) > __builtin_fabs(s)) v--;
-    f = __builtin_bit_cast(f32, v | 1);
-  }
-  return f;
+  return to_odd(s);
 }
 template <class T, int ROUND> static inline T f_compute(int op, T a, T b, T c) {
   if constexpr (sizeof(T) == 2) {

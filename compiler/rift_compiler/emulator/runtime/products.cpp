@@ -57,68 +57,107 @@ static Exactly exactly(u32 a_type, u32 b_type, bool half, bool wgmma) {
   return x;
 }
 
-struct Parts { s64 digits; s32 exponent; };  // digits * 2^(exponent - 23)
+// Numbers as digits * 2^(exponent - 23), by columns so that loops over them become vector code.
+// sign is 0 or -1; an infinity or NaN makes all of them `special`.
+struct Parts {
+  std::vector<u32> digits;
+  std::vector<s32> exponent, sign;
+  bool special;
+  void resize(size_t n) { digits.resize(n), exponent.resize(n), sign.resize(n), special = false; }
+  void set(size_t i, f32 x, s32 least) {
+    u32 u = __builtin_bit_cast(u32, x), e = u >> 23 & 255, m = u & 0x7fffff;
+    u32 d = e ? m | 0x800000 : m;
+    s32 at = (e ? (s32)e : 1) - 127;
+    // A number below the type's least exponent is one of its subnormals: it keeps that exponent.
+    if (at < least) d = least - at < 24 ? d >> (least - at) : 0, at = least;
+    digits[i] = d, exponent[i] = at, sign[i] = (s32)u >> 31;
+    special |= e == 255;
+  }
+};
 
-static inline Parts parts(f32 x, s32 least) {
-  u32 u = __builtin_bit_cast(u32, x), e = u >> 23 & 255, m = u & 0x7fffff;
-  s64 d = e ? m | 0x800000 : m;
-  s32 exponent = (e ? (s32)e : 1) - 127;
-  // A number below the type's least exponent is one of its subnormals: it keeps that exponent.
-  if (exponent < least) d = least - exponent < 40 ? d >> (least - exponent) : 0, exponent = least;
-  return {u >> 31 ? -d : d, exponent};
+static inline f64 power_of_two(s32 e) { return __builtin_bit_cast(f64, (u64)(e + 1023) << 52); }
+
+// sum * 2^(exponent - fraction), cut to `digits` bits or rounded to a half; zero is positive.
+static inline f32 finish(s64 sum, s32 exponent, const Exactly& x) {
+  if (sum == 0) return 0.0f;
+  u64 m = sum < 0 ? (u64)-sum : (u64)sum;
+  s32 scale = exponent - (s32)x.fraction;
+  if (x.half) return (f32)(f16)to_odd((f64)sum * power_of_two(scale)) + 0.0f;
+  s32 e = 63 - __builtin_clzll(m) + scale;
+  s32 unit = (e < -126 ? -126 : e) - (s32)x.digits + 1;
+  if (unit > scale) m = unit - scale < 64 ? m >> (unit - scale) : 0, scale = unit;
+  f32 out = (f32)((f64)m * power_of_two(scale));
+  return m == 0 ? 0.0f : sum < 0 ? -out : out;
 }
 
-static inline s64 cut(s64 digits, s32 left) {
-  if (left >= 0) return digits << left;
-  s64 magnitude = digits < 0 ? -digits : digits;
-  magnitude = -left < 63 ? magnitude >> -left : 0;
-  return digits < 0 ? -magnitude : magnitude;
-}
-
-static f32 finish(s64 sum, s32 exponent, const Exactly& x) {
-  f64 v = __builtin_ldexp((f64)sum, exponent - (s32)x.fraction);
-  if (v == 0) return 0.0f;
-  if (x.half) return (f32)narrow(v, 11, -14, 65504, RN, false) + 0.0f;  // no negative zero
-  int e;
-  __builtin_frexp(v, &e);
-  e = e - 1 < -126 ? -126 : e - 1;
-  s32 unit = e - (s32)x.digits + 1;
-  return (f32)__builtin_ldexp(__builtin_trunc(__builtin_ldexp(v, -unit)), unit) + 0.0f;
-}
-
-static f32 special_sum(const f32* a, const f32* b, u32 stride, u32 n, f32 c) {
+static f32 special_sum(const f32* a, const f32* b, u32 n, f32 c) {
   f64 sum = c;
-  for (u32 i = 0; i < n; i++) sum += (f64)a[i] * b[i * stride];
+  for (u32 i = 0; i < n; i++) sum += (f64)a[i] * b[i];
   return sum == sum ? (f32)sum : quiet_nan<f32>();
 }
 
-static f32 exact_chunk(const f32* a, const f32* b, u32 stride, u32 n, f32 c, const Exactly& x) {
-  s64 digits[33];
-  s32 exponents[33], most = INT32_MIN;
-  bool finite = c - c == 0;
-  for (u32 i = 0; i < n; i++) {
-    finite &= a[i] - a[i] == 0 && b[i * stride] - b[i * stride] == 0;
-    Parts p = parts(a[i], x.least_a), q = parts(b[i * stride], x.least_b);
-    digits[i] = p.digits * q.digits;
-    exponents[i] = digits[i] ? p.exponent + q.exponent : x.zero;
-    most = std::max(most, exponents[i]);
+#pragma GCC push_options
+#pragma GCC optimize("O3")
+// c + p . q over one chunk of N products.
+template <u32 N> static f32 exact_chunk(const u32* p, const s32* pe, const s32* ps, const u32* q,
+                                        const s32* qe, const s32* qs, f32 c, const Exactly& x) {
+  u32 u = __builtin_bit_cast(u32, c), e = u >> 23 & 255, d = e ? (u & 0x7fffff) | 0x800000 : u & 0x7fffff;
+  s32 c_exponent = d ? std::max((s32)(e ? e : 1) - 127, x.half ? -14 : -126) : x.zero;
+  if (d && x.half && (s32)(e ? e : 1) - 127 < -14) d >>= -14 - ((s32)(e ? e : 1) - 127);
+  u64 digits[N];
+  s64 exponents[N];
+  s64 most = c_exponent;
+  for (u32 i = 0; i < N; i++) digits[i] = (u64)p[i] * q[i];
+  for (u32 i = 0; i < N; i++) exponents[i] = digits[i] ? (s64)(pe[i] + qe[i]) : (s64)x.zero;
+  for (u32 i = 0; i < N; i++) most = exponents[i] > most ? exponents[i] : most;
+  s32 left = (s32)(x.fraction - 23 - (most - c_exponent));
+  u64 m = left >= 0 ? (u64)d << left : -left < 64 ? (u64)d >> -left : 0;
+  s64 sum = u >> 31 ? -(s64)m : (s64)m, base = 46 - (s64)x.fraction + most;
+  for (u32 i = 0; i < N; i++) {
+    s64 right = base - exponents[i];
+    s64 term = (s64)(digits[i] >> (right > 63 ? 63 : right)), minus = (s64)(ps[i] ^ qs[i]);
+    sum += (term ^ minus) - minus;
   }
-  if (!finite) return special_sum(a, b, stride, n, c);
-  Parts p = parts(c, x.half ? -14 : -126);
-  s32 of_c = p.digits ? p.exponent : x.zero;
-  most = std::max(most, of_c);
-  s64 sum = cut(p.digits, (s32)x.fraction - 23 - (most - of_c));
-  for (u32 i = 0; i < n; i++) sum += cut(digits[i], (s32)x.fraction - 46 - (most - exponents[i]));
-  return finish(sum, most, x);
+  return finish(sum, (s32)most, x);
+}
+#pragma GCC pop_options
+
+template <u32 N> static f32 exact_dot(const Parts& p, u32 at, const Parts& q, u32 bt, f32 c, const Exactly& x) {
+  return exact_chunk<N>(&p.digits[at], &p.exponent[at], &p.sign[at], &q.digits[bt], &q.exponent[bt],
+                        &q.sign[bt], c, x);
+}
+
+static f32 exact_sum(const Parts& p, u32 at, const Parts& q, u32 bt, u32 n, f32 c, const Exactly& x) {
+  switch (n) {
+    case 4: return exact_dot<4>(p, at, q, bt, c, x);
+    case 8: return exact_dot<8>(p, at, q, bt, c, x);
+    case 16: return exact_dot<16>(p, at, q, bt, c, x);
+    default: return exact_dot<32>(p, at, q, bt, c, x);
+  }
 }
 
 static void multiply_exact(const f32* a, const f32* b, f32* d, u32 rows, u32 n, u32 k, u32 ldd,
                            const Exactly& x) {
   u32 chunk = std::min(k, x.chunk);
+  static Parts p, q;
+  static std::vector<f32> columns;
+  p.resize(rows * k), q.resize(n * k), columns.resize(n * k);
+  for (u32 i = 0; i < rows * k; i++) p.set(i, a[i], x.least_a);
+  for (u32 j = 0; j < n; j++)
+    for (u32 i = 0; i < k; i++)
+      columns[j * k + i] = b[i * n + j], q.set(j * k + i, b[i * n + j], x.least_b);
+  bool special = p.special || q.special;
   for (u32 i = 0; i < rows; i++)
-    for (u32 j = 0; j < n; j++)
-      for (u32 at = 0; at < k; at += chunk)
-        d[i * ldd + j] = exact_chunk(a + i * k + at, b + at * n + j, n, chunk, d[i * ldd + j], x);
+    for (u32 j = 0; j < n; j++) {
+      f32& sum = d[i * ldd + j];
+      for (u32 at = 0; at < k; at += chunk) {
+        const f32 *x_row = a + i * k + at, *y_row = &columns[j * k + at];
+        bool now = sum - sum != 0;
+        for (u32 l = 0; special && l < chunk; l++) now |= x_row[l] - x_row[l] != 0 || y_row[l] - y_row[l] != 0;
+        sum = now ? special_sum(x_row, y_row, chunk, sum)
+                  : exact_sum(p, i * k + at, q, j * k + at, chunk, sum, x);
+      }
+    }
 }
 
 // d (rows x n, rows ldd apart) += a (rows x k) b (k x n); n a multiple of 8, rows of 8.
