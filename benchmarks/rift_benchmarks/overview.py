@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rift.errors import Failed
 from rift_benchmarks import run_directory
+from rift_benchmarks.kernels import result as kernels
 from rift_benchmarks.run_directory import Run
 
 
@@ -28,8 +29,20 @@ def overviews() -> list[Overview]:
     return [_overview(run) for run in run_directory.listed()]
 
 
+def _kernels(run: Run, facts: tuple[str, str, str, str]) -> Overview:
+    if not run.result.exists():
+        return Overview(*facts, status="unfinished")
+    try:
+        found = kernels.read(run.result)
+    except Failed:
+        return Overview(*facts, status="unreadable")
+    return Overview(*facts, found.status, f"kernels on {found.device}", len(found.failures))
+
+
 def _overview(run: Run) -> Overview:
     facts = (run.id, run.created, run.suite, str(run.directory))
+    if run.suite == "kernels":
+        return _kernels(run, facts)
     try:
         result = run.read_result()
     except Failed:

@@ -29,7 +29,7 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def _svg(width: float, height: float, draw: Callable[[Figure], None]) -> str:
+def svg(width: float, height: float, draw: Callable[[Figure], None]) -> str:
     """An inline SVG: text stays text, ids are the same in every run."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -58,7 +58,7 @@ def pareto(levels: Sequence[Level]) -> str:
         axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
 
-    return _svg(7.4, 3.1, draw)
+    return svg(7.4, 3.1, draw)
 
 
 def latencies(records: Sequence[Record], concurrencies: Sequence[int]) -> str:
@@ -71,7 +71,7 @@ def latencies(records: Sequence[Record], concurrencies: Sequence[int]) -> str:
         _strip(right, records, concurrencies, lambda r: metrics.tpot(r) * 1e3)
         right.set_ylabel("time per output token, ms")
 
-    return _svg(7.4, 3.1, draw)
+    return svg(7.4, 3.1, draw)
 
 
 def _strip(
@@ -114,4 +114,4 @@ def timeline(records: Sequence[Record], concurrency: int) -> str:
                 axes.axvspan(*window, color="#4f8f4f", alpha=0.08, lw=0)
         bottom.set(ylabel="output tokens/s", xlabel="seconds (green: steady window)")
 
-    return _svg(7.4, 3.0, draw)
+    return svg(7.4, 3.0, draw)

@@ -1,4 +1,4 @@
-"""`rift bench`: measure throughput, latency and cost per token."""
+"""`rift bench`: measure throughput, latency and cost per token; or kernels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from rift_benchmarks import cost, profiles
 from rift_benchmarks.profiles import Profile
 
 app = typer.Typer(add_completion=False)
-SUITES = ("llm", "emulator")
+SUITES = ("llm", "kernels", "emulator")
+KERNELS_ONLY = ("device", "threads", "only", "quick", "allocators")
+BOTH = ("suite", "as_json", "dry_run")
 
 
 @app.command(no_args_is_help=True)
 def bench(
     context: typer.Context,
     suite: Annotated[
-        str, typer.Option(help="What to measure: llm (a server), or emulator (of PTX).")
+        str,
+        typer.Option(help="What to measure: llm (a server), kernels (the compiler's), emulator."),
     ] = "llm",
     endpoint: Annotated[
         str | None, typer.Option(help="URL of an OpenAI-compatible server, or a deployment's name.")
@@ -64,27 +67,48 @@ def bench(
         Path | None, typer.Option(help="File with the API key (default: $RIFT_API_KEY if set).")
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds one request may take.", min=0.1)] = 3600.0,
+    device: Annotated[str, typer.Option(help="kernels: where they run; cpu.")] = "cpu",
+    threads: Annotated[
+        str | None, typer.Option(help="kernels: numbers of threads, 1,2 (default: 1 and all).")
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option(help="kernels: some groups of problems, matmul,softmax.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="kernels: few problems, short samples.")
+    ] = False,
+    allocators: Annotated[
+        str, typer.Option(help="kernels: some of default,kept,tcmalloc.")
+    ] = "default,kept",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be sent; send nothing.")
+        bool, typer.Option("--dry-run", help="Say what would be sent or measured; do nothing.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result document on stdout.")
     ] = False,
 ) -> None:
-    """Load a server: tokens per second, latency and cost at each concurrency.
+    """Load a server: tokens per second, latency and cost at each concurrency. Or measure kernels.
 
     Every request has exactly the profile's tokens in and out.
 
     No prompt shares a prefix with another. Exit code 1 when a request failed.
+
+    --suite kernels: the compiler's kernels against torch's and Inductor's, on this machine.
     """
-    if price == "list":
-        return _print_prices(cost.entries(price_file), as_json)
     if suite not in SUITES:
         raise WrongUsage(f"unknown suite {suite!r}: expected one of {', '.join(SUITES)}")
     if suite == "emulator":
         from rift.commands import bench_emulator
 
         return bench_emulator.run(context, dry_run, as_json)
+    _refuse_others(context, suite)
+    if suite == "kernels":
+        from rift.commands import bench_kernels
+
+        asked = bench_kernels.Asked(device, threads, only, quick, allocators)
+        return bench_kernels.run(asked, dry_run, as_json)
+    if price == "list":
+        return _print_prices(cost.entries(price_file), as_json)
     if (endpoint is None) == (deploy is None):
         raise WrongUsage("give either --endpoint URL|NAME or --deploy MODEL")
     if recipe is not None and deploy is None:
@@ -109,6 +133,21 @@ def bench(
     if result.failed:
         say(f"rift: {result.failed} requests failed; see {run.requests}")
         raise typer.Exit(1)
+
+
+def _refuse_others(context: typer.Context, suite: str) -> None:
+    """Raise WrongUsage for an option that was given and that only another suite has."""
+    given = [n for n in context.params if _was_given(context, n)]
+    wrong = [n for n in given if n not in BOTH and (n in KERNELS_ONLY) != (suite == "kernels")]
+    if wrong:
+        options = ", ".join(f"--{n.replace('_', '-')}" for n in wrong)
+        other = next(s for s in SUITES if s != suite)
+        raise WrongUsage(f"{options}: for --suite {other}, got --suite {suite}")
+
+
+def _was_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _print_plan(profile: Profile, where: str, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from rift.errors import Failed
 from rift.terminal import listing, out, print_json, printable, say
 from rift_benchmarks import run_directory
 from rift_benchmarks.overview import overviews
+from rift_benchmarks.run_directory import Run
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Look at benchmark runs.")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
@@ -42,6 +43,8 @@ def show(
 ) -> None:
     """One run's figures and where its files are."""
     found = run_directory.get(run)
+    if found.suite == "kernels":
+        return _show_kernels(found, as_json)
     result = found.read_result()
     if result is None:
         raise Failed(f"run {found.id} ended before it had a result; its records: {found.requests}")
@@ -51,4 +54,16 @@ def show(
     from rift_benchmarks.report import print_table
 
     print_table(result, out)
+    say(f"run {found.id}; report: {found.report}")
+
+
+def _show_kernels(found: Run, as_json: bool) -> None:
+    from rift_benchmarks.kernels import tables
+    from rift_benchmarks.kernels.result import read
+
+    result = read(found.result)
+    if as_json:
+        print(found.result.read_text(encoding="utf-8"), end="")
+        return
+    tables.print_result(result, out)
     say(f"run {found.id}; report: {found.report}")
