@@ -39,6 +39,7 @@ COMMANDS = {
 EXTRA_OF = {
     **dict.fromkeys(("gguf", "ml_dtypes", "safetensors", "tokenizers"), "serve-cpu"),
     **dict.fromkeys(("torch", "sympy", "cuda"), "compiler"),
+    "triton": "triton",
     **dict.fromkeys(("httptools", "uvloop", "numpy", "matplotlib", "jinja2"), "bench"),
 }
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
