@@ -162,7 +162,7 @@ def compile(
     traced = trace(fn_or_module, example_inputs, dynamic)
     lowered = lower(traced)
     hints = _hints(traced, lowered, example_inputs)
-    return Compiled(traced, lowered, lower_all(lowered.program, target, hints))
+    return Compiled(traced, lowered, lower_all(lowered.program, target, hints, lowered.bound))
 
 
 def _hints(traced: TorchProgram, lowered: Lowered, inputs: Sequence[Any]) -> dict[str, int]:

@@ -72,8 +72,9 @@ def build(source: str, flags: Sequence[str] = FLAGS, objects: Sequence[Path] = (
 
 @functools.lru_cache(maxsize=256)
 def load(library: Path) -> ctypes.CDLL:
-    """The library in this process, with the types of rift_run declared."""
+    """The library in this process, with the types of its entries declared."""
     loaded = ctypes.CDLL(str(library))
-    loaded.rift_run.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64)]
-    loaded.rift_run.restype = ctypes.c_int
+    for entry in (loaded.rift_prepare, loaded.rift_run):
+        entry.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64)]
+        entry.restype = ctypes.c_int
     return loaded

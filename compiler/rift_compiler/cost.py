@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rift_compiler.expr import Node, walk
+from rift_compiler.lanes import lane_of, varying_names
 from rift_compiler.scalar_ops import SCALAR_OPS
 from rift_compiler.tile_ir import (
     For,
@@ -32,6 +33,7 @@ LAUNCH_BYTES = 4_096  # starting a kernel, in the bytes it could have moved
 CACHE_BYTES = 262_144  # what is read again soon and is smaller costs AGAIN of a first read
 AGAIN = 0.125
 STRIDED = 8.0  # a load in an array loop whose elements do not follow each other in memory
+VECTOR = 8  # lanes that one instruction does: what all lanes share takes an instruction, too
 HINT = 512  # a size known only at run time
 
 
@@ -75,6 +77,9 @@ class _Counter:
     operations: float = 0.0
     written: float = 0.0
     reads: dict[str, list[tuple[float, float, tuple[Node, ...]]]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)
+    lane: Node | None = None
+    varying: frozenset[str] = frozenset()  # what differs from lane to lane; the rest is done once
 
     def number(self, n: Node) -> float:
         """A size, dims at their hints."""
@@ -82,6 +87,8 @@ class _Counter:
             return float(n.value)
         if n.op == "dim":
             return float(self.sizes.get(n.name, HINT))
+        if n.op == "axis":  # where a size varies with it: about the middle
+            return (self.number(n.extent) - 1) / 2
         args = [self.number(a) for a in n.args]
         if n.op in ("add", "sub", "mul"):
             return {"add": args[0] + args[1], "sub": args[0] - args[1], "mul": args[0] * args[1]}[
@@ -109,19 +116,33 @@ class _Counter:
                 self.block(s.body, loops, times)
 
     def expression(self, root: Node, loops: tuple[Node, ...], times: float) -> None:
+        differs: set[Node] = set()
+        inside = self.lane is not None and self.lane in loops
+        once = times * VECTOR / self.number(self.lane.extent) if self.lane and inside else times
         for n in walk(root):
+            if (
+                n is self.lane
+                or (n.op == "var" and n.name in self.varying)
+                or any(a in differs for a in n.args)
+            ):
+                differs.add(n)
             row = SCALAR_OPS.get(n.op)
+            here = times if n in differs else once
             if row is not None and n.dtype.name != "i64":
-                self.operations += row.cost * times
+                self.operations += row.cost * here
             elif n.op == "load":
-                self.operations += times * (STRIDED if _strides(n, loops) else 1.0)
+                strided = self.lane is None and _strides(n, loops)
+                self.operations += here * (STRIDED if strided else 1.0)
                 self.load(n, loops)
 
     def load(self, n: Node, loops: tuple[Node, ...]) -> None:
         varies = [a for a in loops if a in n.free]
-        elements = 1.0
+        elements, most = 1.0, 1.0
         for a in varies:
             elements *= self.number(a.extent)
+        for size in self.shapes[n.name]:
+            most *= self.number(size)
+        elements = min(elements, most)  # loops may run over a buffer's end
         rows = self.number(loops[0].extent) if loops and loops[0] in varies else 1.0
         again = elements / max(rows, 1.0)
         sites = self.reads.setdefault(n.name, [])
@@ -146,7 +167,10 @@ def _strides(n: Node, loops: tuple[Node, ...]) -> bool:
 
 def cost(k: TileKernel, sizes: Mapping[str, int]) -> Cost:
     """The cost of a kernel; sizes are the values dims are expected to have."""
-    counter = _Counter(sizes)
+    lane = lane_of(k)
+    names = varying_names(k, lane) if lane else frozenset()
+    shapes = {b.name: b.shape for b in k.reads}
+    counter = _Counter(sizes, shapes=shapes, lane=lane, varying=names)
     counter.block(k.body, (), 1.0)
     return Cost(counter.operations, counter.read(), counter.written, 1)
 

@@ -19,6 +19,7 @@ from rift_compiler.loop_ir import Kernel, LoopProgram, Store, kernel
 from rift_compiler.nest import nest
 from rift_compiler.rules import RULES, Rule
 from rift_compiler.schedule import Part, Schedule
+from rift_compiler.schedule_cpu import block_schedule, blocks
 from rift_compiler.tensor_ir import Buffer, Def, TensorProgram, loads
 
 LARGEST_KERNEL = 400  # operations in one kernel: more pays no one, and takes long to compile
@@ -150,6 +151,8 @@ def plain_schedule(k: Kernel) -> Schedule:
 def _plain_schedules(k: Kernel) -> list[Schedule]:
     """All loops in order; or the last axis inside the folds, each of which keeps an array."""
     folds = any(n.op == "fold" for s in k.stores for n in walk(s.value))
+    if folds and blocks(k):
+        return [block_schedule(k)]
     if not k.axes or not folds or not _may_keep(k.axes[-1]):
         return [Schedule()]
     size = _array_size(k.axes[-1].extent.value)

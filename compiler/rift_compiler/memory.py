@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from rift_compiler.interpret import Evaluator
@@ -21,10 +21,11 @@ class Layout:
     total_bytes: int
 
 
-def layout(p: LoopProgram, dims: Mapping[str, int]) -> Layout:
-    """Places for a program's tensors: two that are needed at one time never overlap."""
+def layout(p: LoopProgram, dims: Mapping[str, int], elsewhere: Collection[str] = ()) -> Layout:
+    """Places for a program's tensors, but those that are elsewhere: two that are needed at one
+    time never overlap."""
     at = Evaluator({}, dims)
-    inputs = {b.name for b in p.inputs}
+    inputs = {b.name for b in p.inputs} | set(elsewhere)
     last = {b.name: n for n, k in enumerate(p.kernels) for b in k.reads}
     outputs: dict[str, tuple[int, ...]] = {}
     places: dict[str, int] = {}

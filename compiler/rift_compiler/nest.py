@@ -61,6 +61,7 @@ class _Nest(Blocks):
             places[a] = place
             if guard is not TRUE:
                 guards.update(dict.fromkeys(own, guard))
+                self.tile_starts |= _starts(own, guard)
         self.coop = axis("t", self.schedule.threads, "thread") if self.schedule.threads else None
         if self.coop is not None and self.coop not in loops:
             loops.append(self.coop)
@@ -158,10 +159,7 @@ class _Nest(Blocks):
             move = Vector(local, buffer, at, True)
             vectors.append(move if guard is TRUE else If(at_start(guard, loops[-1]), (move,)))
         self.level([], inner)
-        body: tuple[Stmt, ...] = tuple(inner.out)
-        for a in reversed(loops):
-            body = (For(a, body),)
-        c.out += [*body, *vectors]
+        c.out += [*self.each(loops, *inner.out), *vectors]
 
     def consecutive(self, index: tuple[Node, ...], arrays: Sequence[Node]) -> bool:
         """Whether an index steps by one along the only array axis, in whole vectors."""
@@ -193,3 +191,15 @@ def _clean(root: Node) -> Node:
         data = (n.data[0].replace(".", "_"), frozenset[Node]()) if n.op == "var" else n.data
         done[n] = make(n.op, args, data, n.dtype)
     return done[root]
+
+
+def _starts(loops: Sequence[Node], guard: Node) -> dict[Node, Node]:
+    """For each tile loop of an axis, whether its turn begins inside the axis."""
+    found = {}
+    for n, a in enumerate(loops):
+        if a.bind == "tile":
+            names = dict.fromkeys(loops[n + 1 :], const(0))
+            starts = rewrite(substitute(guard, names), simplest)
+            if starts is not TRUE:
+                found[a] = starts
+    return found

@@ -29,7 +29,7 @@ from rift_compiler.expr import (
 )
 from rift_compiler.folds import combine, identity
 from rift_compiler.index import Poly, from_poly, largest, simplest, smallest, to_poly
-from rift_compiler.nest_folds import Accumulator, Folds, each
+from rift_compiler.nest_folds import Accumulator, Folds
 from rift_compiler.nest_values import Context
 from rift_compiler.scalar_ops import SCALAR_OPS
 from rift_compiler.tile_ir import AllReduce, Assign, For, If, Local, Stmt, Sync
@@ -95,7 +95,7 @@ class Blocks(Folds):
         for acc in accs:
             old = {a.fold: a for a in accs}
             late += self.take(acc, old, news, block, inner)
-        c.out.append(For(step, tuple(each(groups, *inner.out, *late))))
+        c.out.append(For(step, tuple(self.each(groups, *inner.out, *late))))
         for acc in accs:
             c.known[acc.fold] = acc.var(acc.fold.free - frozenset(acc.arrays))
 
@@ -128,11 +128,11 @@ class Blocks(Folds):
             AllReduce(part, (), f.monoid, self.lanes),
             Assign(new, rows, combine(f.monoid, self.value(state, inner), own)),
         ]
-        c.out += [Local(new, f.dtype, sizes, None), *each(rows, *body)]
+        c.out += [Local(new, f.dtype, sizes, None), *self.each(rows, *body)]
         news[f] = make("var", rows, (new, c.scope | frozenset(rows)), f.dtype)
         c.known[f] = news[f]
         c.blocked -= {f}
-        return each(rows, Assign(acc.name, acc.arrays, news[f]))
+        return self.each(rows, Assign(acc.name, acc.arrays, news[f]))
 
     def factors(self, state: Node, c: Context) -> None:
         """What moves a fold's result and is dear to compute: once for each row."""
@@ -149,7 +149,7 @@ class Blocks(Folds):
             rows = tuple(a for a in self.rows if a in n.free)
             name = self.name("f")
             c.out.append(Local(name, n.dtype, tuple(a.extent.value for a in rows), None))
-            c.out += each(rows, Assign(name, rows, self.value(n, c)))
+            c.out += self.each(rows, Assign(name, rows, self.value(n, c)))
             c.known[n] = make("var", rows, (name, c.scope | frozenset(rows)), n.dtype)
 
     @property
@@ -179,7 +179,7 @@ class Blocks(Folds):
             deep = here.inside(rows, uniform=False)
             self.lets([value], deep)
             deep.out.append(Assign(name, (*rows, inside), self.value(value, deep)))
-            here.out += each(rows, *deep.out)
+            here.out += self.each(rows, *deep.out)
             c.out += [Local(name, n.dtype, sizes, None, shared=True)]
             c.out += [For(step, tuple(here.out)), Sync()]
             block.kept[n] = (name, rows)
@@ -193,18 +193,18 @@ class Blocks(Folds):
         outer = c.inside(tiles, uniform=False)
         own = make("var", rows, (part, outer.scope | frozenset(rows)), f.dtype)
         outer.out.append(Local(part, f.dtype, tuple(a.extent.value for a in rows), None))
-        outer.out += each(rows, Assign(part, rows, self.value(state, outer)))
+        outer.out += self.each(rows, Assign(part, rows, self.value(state, outer)))
         step = axis(self.name("j"), block.size)
         inner = outer.inside([step], uniform=False)
         term = block.at(acc.body, step, inner.scope)
         self.prepare([term], inner, rows, True)
         update = Assign(part, rows, combine(f.monoid, own, self.value(term, inner)))
-        inner.out += each(rows, update)
+        inner.out += self.each(rows, update)
         fits = block.fits(step)
         body = tuple(inner.out) if fits is TRUE else (If(fits, tuple(inner.out)),)
         outer.out.append(For(step, body))
-        outer.out += each(rows, Assign(acc.name, acc.arrays, own))
-        c.out += each(tiles, *outer.out)
+        outer.out += self.each(rows, Assign(acc.name, acc.arrays, own))
+        c.out += self.each(tiles, *outer.out)
 
 
 def _rows_only(acc: Accumulator, block: Block, columns: Set[Node]) -> list[Node]:

@@ -217,12 +217,12 @@ class Folds(Operands):
             part = Accumulator(acc.fold, self.name("r"), arrays, acc.body, acc.position)
             sizes = tuple(a.extent.value for a in arrays)
             inner.out.append(Local(part.name, acc.fold.body.dtype, sizes, None))
-            inner.out += each(arrays, Assign(part.name, arrays, acc.var(inner.scope)))
+            inner.out += self.each(arrays, Assign(part.name, arrays, acc.var(inner.scope)))
             own.append(part)
         self.open(loops, own, guard, inner, ())
         for acc, part in zip(accs, own, strict=True):
-            inner.out += each(part.arrays, Assign(acc.name, acc.arrays, part.var(inner.scope)))
-        c.out += each(tiles, *inner.out)
+            inner.out += self.each(part.arrays, Assign(acc.name, acc.arrays, part.var(inner.scope)))
+        c.out += self.each(tiles, *inner.out)
 
     def update(self, accs: list[Accumulator], c: Context) -> None:
         """Take one position into every fold of a group."""
@@ -349,7 +349,7 @@ class Folds(Operands):
         if f.monoid == "mean":
             return self.reduce_mean(acc, coop, c)
         if not f.monoid.startswith("arg"):
-            return each(acc.arrays, AllReduce(acc.name, acc.arrays, f.monoid, (coop,)))
+            return self.each(acc.arrays, AllReduce(acc.name, acc.arrays, f.monoid, (coop,)))
         best, at = self.name("a"), acc.var(scope, ".i", i64)
         top = make("var", (), (best, scope), state.dtype)
         mine = top.eq(state)
@@ -373,13 +373,6 @@ class Folds(Operands):
             Assign(acc.name, (), state * (make("var", (), (mine, c.scope), dtype) / count)),
             AllReduce(acc.name, (), "sum", (coop,)),
         ]
-
-
-def each(axes: Sequence[Node], *body: Stmt) -> list[Stmt]:
-    """Statements in loops over axes."""
-    for a in reversed(axes):
-        body = (For(a, body),)
-    return list(body)
 
 
 def _same_loop(f: Node, g: Node) -> bool:

@@ -24,6 +24,8 @@ from rift_compiler.loop_ir import Kernel
 from rift_compiler.schedule import Schedule
 from rift_compiler.tile_ir import (
     Assign,
+    For,
+    If,
     Let,
     Local,
     Stmt,
@@ -57,6 +59,7 @@ class Values:
         self.taken |= {s.buffer.name for s in kernel.stores}
         self.lanes: tuple[Node, ...] = ()
         self.rows: tuple[Node, ...] = ()  # the array axes of outputs
+        self.tile_starts: dict[Node, Node] = {}  # when a turn of a tile loop begins inside
         self.scans: dict[Node, Node] = {}
         self.coop: Node | None = None  # the lanes that share folds
 
@@ -92,6 +95,13 @@ class Values:
             self.serial[prefix] += 1
             if out not in self.taken:
                 return out
+
+    def each(self, axes: Sequence[Node], *body: Stmt) -> list[Stmt]:
+        """Statements in loops over axes; turns of tile loops that are all outside are left out."""
+        for a in reversed(axes):
+            starts = self.tile_starts.get(a)
+            body = (For(a, body if starts is None else (If(starts, body),)),)
+        return list(body)
 
     def visible(self, roots: Iterable[Node], c: Context) -> Iterator[Node]:
         """Nodes not computed yet, arguments first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from rift_compiler import (
@@ -28,7 +28,10 @@ from rift_compiler.tile_ir import TileKernel
 
 @dataclass(frozen=True)
 class Stages:
-    """A program at every stage. source is C++ or CUDA; launches are the CUDA kernels, if so."""
+    """A program at every stage. source is C++ or CUDA; launches are the CUDA kernels, if so.
+
+    prepared: the tensors that depend on constants alone; they are made once, not at every call.
+    """
 
     target: str
     tensor: TensorProgram
@@ -38,6 +41,7 @@ class Stages:
     tiles: tuple[TileKernel, ...]
     source: str
     launches: tuple[CudaKernel, ...] = ()
+    prepared: frozenset[str] = frozenset()
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -45,8 +49,14 @@ class Stages:
         return tuple(self.loop.buffers.values())
 
 
-def lower_all(program: TensorProgram, target: str, sizes: Mapping[str, int]) -> Stages:
-    """Every stage of a Tensor IR program. sizes: what the dims are expected to be."""
+def lower_all(
+    program: TensorProgram,
+    target: str,
+    sizes: Mapping[str, int],
+    constants: Collection[str] = (),
+) -> Stages:
+    """Every stage of a Tensor IR program. sizes: what the dims are expected to be; constants: the
+    inputs that are the same at every call, but for rare changes (parameters)."""
     tensor_ir.verify(program)
     loop, plain, steps = fuse(program, sizes)
     chosen = target_named(target)
@@ -64,8 +74,20 @@ def lower_all(program: TensorProgram, target: str, sizes: Mapping[str, int]) -> 
         schedules = tuple(map(schedule_cpu.schedule, loop.kernels, plain))
     tiles = tuple(tile_ir.verify(nest(k, s)) for k, s in zip(loop.kernels, schedules, strict=True))
     if not cuda:
-        source = render_cpp.program(tiles, tuple(loop.buffers.values()), program.dims)
-        return Stages(target, program, loop, steps, schedules, tiles, source)
+        prepared = _prepared(loop, constants)
+        source = render_cpp.program(tiles, tuple(loop.buffers.values()), program.dims, prepared)
+        return Stages(target, program, loop, steps, schedules, tiles, source, prepared=prepared)
     launches = tuple(render_cuda.render(t, program.dims) for t in tiles)
     source = render_cuda.program(launches)
     return Stages(target, program, loop, steps, schedules, tiles, source, launches)
+
+
+def _prepared(p: LoopProgram, constants: Collection[str]) -> frozenset[str]:
+    """What kernels make of constants alone, the program's outputs aside."""
+    known, made = set(constants), set[str]()
+    for k in p.kernels:
+        stores = {s.buffer.name for s in k.stores}
+        if all(b.name in known for b in k.reads) and stores.isdisjoint(p.outputs) and k.reads:
+            known |= stores
+            made |= stores
+    return frozenset(made)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rift_compiler.cost import cost
 from rift_compiler.expr import IrError, Node, const
+from rift_compiler.lanes import lane_of, varying_names
 from rift_compiler.render import Dialect, Render, locals_of, prelude
-from rift_compiler.render_lanes import LaneRender, lane_of, reduced_once, varying_names
+from rift_compiler.render_lanes import LaneRender, reduced_once
 from rift_compiler.tensor_ir import Buffer, Dim
 from rift_compiler.tile_ir import For, Stmt, TileKernel
 from rift_compiler.unroll import unroll
@@ -80,16 +81,31 @@ def _threads(k: TileKernel) -> list[str]:
     return [f"  #pragma omp parallel for collapse({depth}) schedule(static)"]
 
 
-def program(kernels: Sequence[TileKernel], buffers: Sequence[Buffer], dims: Sequence[Dim]) -> str:
-    """A whole file. rift_run(buffers in order, dims in order) returns rift_error."""
-    place = {b.name: n for n, b in enumerate(buffers)}
+def program(
+    kernels: Sequence[TileKernel],
+    buffers: Sequence[Buffer],
+    dims: Sequence[Dim],
+    prepared: Collection[str] = (),
+) -> str:
+    """A whole file. rift_run(buffers in order, dims in order) returns rift_error; rift_prepare has
+    run before, and makes the buffers named by prepared."""
     lanes = any(lane_of(k) is not None for k in kernels)
     lines = [prelude(n) for n in ("cpp.h", "scalar.h", *(("lanes.h",) if lanes else ()))]
     lines += [render(k, dims) + "\n" for k in kernels]
-    lines.append('extern "C" int rift_run(void** b, const int64_t* d) {\n  rift_error = 0;')
+    first = [k for k in kernels if k.outs[0].name in prepared]
+    lines += _entry("rift_prepare", first, buffers, len(dims))
+    lines += _entry("rift_run", [k for k in kernels if k not in first], buffers, len(dims))
+    return "\n".join(lines)
+
+
+def _entry(
+    name: str, kernels: Sequence[TileKernel], buffers: Sequence[Buffer], dims: int
+) -> list[str]:
+    place = {b.name: n for n, b in enumerate(buffers)}
+    lines = [f'extern "C" int {name}(void** b, const int64_t* d) {{', "  rift_error = 0;"]
     for k in kernels:
         args = [f"(const {b.dtype.cpp}*)b[{place[b.name]}]" for b in k.reads]
         args += [f"({b.dtype.cpp}*)b[{place[b.name]}]" for b in k.outs]
-        args += [f"d[{n}]" for n in range(len(dims))]
+        args += [f"d[{n}]" for n in range(dims)]
         lines.append(f"  {k.name}({', '.join(args)});")
-    return "\n".join([*lines, "  return rift_error;\n}\n"])
+    return [*lines, "  return rift_error;", "}", ""]

@@ -12,6 +12,7 @@ import torch
 
 from rift_compiler import build_cpp
 from rift_compiler.interpret import Evaluator
+from rift_compiler.loop_ir import Kernel
 from rift_compiler.memory import Layout, layout
 from rift_compiler.pipeline import Stages
 from rift_compiler.tensor_ir import Buffer
@@ -19,8 +20,8 @@ from rift_compiler.tensor_ir import Buffer
 
 @dataclass
 class Program:
-    """A loaded library, and the memory between its kernels: one block for each calling thread,
-    kept from call to call."""
+    """A loaded library, the memory between its kernels (one block for each calling thread, kept
+    from call to call), and what was made of constants alone."""
 
     stages: Stages
     library: Any
@@ -29,6 +30,8 @@ class Program:
     pointers: Any
     layouts: dict[tuple[int, ...], Layout] = field(default_factory=dict)
     local: threading.local = field(default_factory=threading.local)
+    sources: tuple[str, ...] = ()  # what prepared tensors are made of
+    prepared: tuple[tuple[Any, ...], dict[str, torch.Tensor]] | None = None
 
     def run(
         self, tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int]
@@ -37,8 +40,9 @@ class Program:
         sizes = tuple(dims[d.name] for d in self.stages.tensor.dims)
         plan = self.layouts.get(sizes)
         if plan is None:
-            plan = self.layouts[sizes] = layout(self.stages.loop, dims)
+            plan = self.layouts[sizes] = layout(self.stages.loop, dims, self.stages.prepared)
         held = {n: _plain(t) for n, t in tensors.items()}
+        held |= self._prepare(held, dims)
         made = {n: torch.empty(s, dtype=self.dtypes[n]) for n, s in plan.outputs.items()}
         addresses = {n: t.data_ptr() for part in (held, made) for n, t in part.items()}
         if plan.total_bytes:
@@ -47,6 +51,24 @@ class Program:
         pointers = self.pointers(*[addresses[n] for n in self.names])
         error = self.library.rift_run(pointers, (ctypes.c_int64 * len(sizes))(*sizes))
         return {**held, **made}, error
+
+    def _prepare(
+        self, held: Mapping[str, torch.Tensor], dims: Mapping[str, int]
+    ) -> dict[str, torch.Tensor]:
+        """What is made of constants: made again where one of them was written to or replaced."""
+        if not self.sources:
+            return {}
+        sizes = [dims[d.name] for d in self.stages.tensor.dims]
+        state = *sizes, *((held[n].data_ptr(), _version(held[n])) for n in self.sources)
+        if self.prepared is not None and self.prepared[0] == state:
+            return self.prepared[1]
+        buffers = {b.name: b for b in self.stages.buffers}
+        made = {n: empty(buffers[n], dims, "cpu") for n in self.stages.prepared}
+        known = {**held, **made}
+        addresses = [known[n].data_ptr() if n in known else None for n in self.names]
+        self.library.rift_prepare(self.pointers(*addresses), (ctypes.c_int64 * len(sizes))(*sizes))
+        self.prepared = (state, made)
+        return made
 
     def _block(self, size: int) -> torch.Tensor:
         block: torch.Tensor | None = getattr(self.local, "block", None)
@@ -62,12 +84,24 @@ def _plain(t: torch.Tensor) -> torch.Tensor:
     return t.detach().cpu().contiguous()
 
 
+def _version(t: torch.Tensor) -> object:
+    """How often a tensor was written to; never the same twice where torch does not count."""
+    return object() if t.is_inference() else t._version
+
+
 def load(stages: Stages) -> Program:
     """The program, built and loaded."""
     library = build_cpp.load(build_cpp.build(stages.source))
     names = tuple(b.name for b in stages.buffers)
     dtypes = {b.name: getattr(torch, b.dtype.torch) for b in stages.buffers}
-    return Program(stages, library, names, dtypes, ctypes.c_void_p * len(names))
+    reads = [b.name for k in stages.loop.kernels for b in k.reads if _makes(k, stages)]
+    sources = tuple(dict.fromkeys(n for n in reads if n not in stages.prepared))
+    pointers = ctypes.c_void_p * len(names)
+    return Program(stages, library, names, dtypes, pointers, sources=sources)
+
+
+def _makes(k: Kernel, stages: Stages) -> bool:
+    return k.stores[0].buffer.name in stages.prepared
 
 
 def run(
@@ -87,7 +121,8 @@ def run_all(
             held[b.name] = empty(b, dims, "cpu")
     pointers = program.pointers(*[held[n].data_ptr() for n in program.names])
     sizes = [dims[d.name] for d in stages.tensor.dims]
-    program.library.rift_run(pointers, (ctypes.c_int64 * len(sizes))(*sizes))
+    for entry in (program.library.rift_prepare, program.library.rift_run):
+        entry(pointers, (ctypes.c_int64 * len(sizes))(*sizes))
     return held
 
 

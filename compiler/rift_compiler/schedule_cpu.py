@@ -42,7 +42,7 @@ def schedule(k: Kernel, plain: Schedule) -> Schedule:
     if product(k):
         return _product(k)
     if blocks(k):
-        return _blocks(k)
+        return block_schedule(k)
     lanes = _lanes(live[-1])
     if not folds:
         return _map(k, live, lanes) if lanes else _grid(k, plain, scanned)
@@ -87,7 +87,7 @@ def _even(count: int, most: int) -> int:
     """How many of count to take at a time, so that the last time is almost as full."""
     if count <= most:
         return count
-    return min(range(most, most // 2, -1), key=lambda n: -(-count // n) * n)
+    return min(range(most, most // 2 - 1, -1), key=lambda n: -(-count // n) * n)
 
 
 def _multiplies(f: Node, rows: Node, columns: Node) -> bool:
@@ -136,7 +136,8 @@ def blocks(k: Kernel) -> Product | None:
     if not all(_in_blocks(f, folds, rows) for f in folds) or all(f.by is None for f in folds):
         return None
     dots = [n for f in folds for n in walk(f.body) if n.op == "fold" and n not in folds]
-    return Product(rows, columns, tuple(dict.fromkeys(dots)), COLUMNS, BLOCK // COLUMNS, True)
+    groups = _even(-(-_size(folds[0].axes[0]) // COLUMNS), BLOCK // COLUMNS)
+    return Product(rows, columns, tuple(dict.fromkeys(dots)), COLUMNS, groups, True)
 
 
 def _in_blocks(f: Node, folds: list[Node], rows: Node) -> bool:
@@ -151,18 +152,20 @@ def _in_blocks(f: Node, folds: list[Node], rows: Node) -> bool:
     )
 
 
-def _blocks(k: Kernel) -> Schedule:
+def block_schedule(k: Kernel) -> Schedule:
+    """The schedule of a kernel for which blocks() is one."""
     found = blocks(k)
     assert found is not None
+    groups = _even(-(-_size(found.rows) // HEIGHT), GROUPS)
     parts = {
-        found.rows: (Part("grid"), Part("tile", GROUPS), Part("array", HEIGHT)),
+        found.rows: (Part("grid"), Part("tile", groups), Part("array", HEIGHT)),
         found.columns: (
             Part("tile", _size(found.columns) // found.lanes),
             Part("thread", found.lanes),
         ),
     }
     outputs = tuple(parts.get(a, (Part("grid"),)) for a in k.axes)
-    return Schedule(outputs, block=BLOCK, clamp=True)
+    return Schedule(outputs, block=found.groups * found.lanes, clamp=True)
 
 
 def _is_one(a: Node) -> bool:

@@ -367,10 +367,12 @@ def _arrays_fixed(k: TileKernel) -> str | None:
 
 
 def _barriers_uniform(k: TileKernel) -> str | None:
-    """No sync or allreduce where lanes may differ."""
+    """No sync or allreduce where lanes may differ: under a condition of lanes, or of variables."""
     for s in statements(k.body):
         if isinstance(s, If) and any(isinstance(i, Sync | AllReduce) for i in statements(s.body)):
-            return f"a barrier under a condition: {expression(s.condition)}"
+            asked = walk(s.condition)
+            if any(n.op == "var" or (n.op == "axis" and n.bind == "thread") for n in asked):
+                return f"a barrier under a condition: {expression(s.condition)}"
     return None
 
 

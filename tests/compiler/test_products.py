@@ -101,3 +101,19 @@ def test_the_packed_form_is_the_same_program() -> None:
 
     _close(torch.as_tensor(by_loop), x.double() @ w.double().T, 9)
     _close(torch.as_tensor(held[c.stages.loop.outputs[0]]), x.double() @ w.double().T, 9)
+
+
+def test_weights_are_packed_once_and_again_when_they_change() -> None:
+    layer = torch.nn.Linear(40, 48)
+    x = _randn(20, 40)
+    c = rift_compiler.compile(layer, (x,))
+    first = c(x)
+
+    assert c.stages.prepared
+    assert torch.equal(c(x), first)
+    with torch.no_grad():
+        layer.weight.mul_(2.0)
+        torch.testing.assert_close(c(x), layer(x), rtol=1e-5, atol=1e-5)
+        layer.weight.copy_(_randn(48, 40))
+        torch.testing.assert_close(c(x), layer(x), rtol=1e-5, atol=1e-5)
+        assert not torch.equal(c(x), first)
