@@ -27,7 +27,9 @@ test: setup check
 	@$(call apt,$(TEST_PACKAGES))
 	@$(RIFT) deploy engine --device cpu
 	@echo "== tests"
-	@$(VENV)/bin/pytest
+	@$(VENV)/bin/pytest --ignore tests/compiler
+	@echo "== tests of the compiler, on all cores"
+	@$(VENV)/bin/pytest -n auto --dist worksteal tests/compiler
 
 check: $(VENV)/.installed
 	@echo "== format, lint, types, layers"
