@@ -59,6 +59,8 @@ class _Nest(Blocks):
             own, place, guard = self.split(a, parts or (Part("seq"),))
             loops += own
             places[a] = place
+            if a is self.kernel.axes[-1] and [p.bind for p in parts] == ["seq", "thread"]:
+                self.column = place
             if guard is not TRUE:
                 guards.update(dict.fromkeys(own, guard))
                 self.tile_starts |= _starts(own, guard)

@@ -29,12 +29,10 @@ from rift_compiler.expr import (
 )
 from rift_compiler.folds import combine, identity
 from rift_compiler.index import Poly, from_poly, largest, simplest, smallest, to_poly
-from rift_compiler.nest_folds import Accumulator, Folds
+from rift_compiler.nest_folds import DEAR, Accumulator, Folds
 from rift_compiler.nest_values import Context
 from rift_compiler.scalar_ops import SCALAR_OPS
 from rift_compiler.tile_ir import AllReduce, Assign, For, If, Local, Stmt, Sync
-
-DEAR = 10  # of SCALAR_OPS' cost: worth an array
 
 
 @dataclass

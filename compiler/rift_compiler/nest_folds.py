@@ -17,13 +17,16 @@ from rift_compiler.expr import (
     const,
     make,
     replaced,
+    rewrite,
     substitute,
     walk,
     where,
 )
 from rift_compiler.folds import combine, identity
+from rift_compiler.index import simplest
 from rift_compiler.nest_operands import Operands
 from rift_compiler.nest_values import Context
+from rift_compiler.scalar_ops import SCALAR_OPS
 from rift_compiler.stage import stage
 from rift_compiler.tile_ir import (
     AllReduce,
@@ -37,6 +40,7 @@ from rift_compiler.tile_ir import (
 )
 
 LARGEST_INDEX = 2**63 - 1
+DEAR = 10  # of SCALAR_OPS' cost: worth an array
 
 
 @dataclass(frozen=True)
@@ -122,13 +126,46 @@ class Folds(Operands):
             accs.append(acc)
             c.out += self.declare(acc)
         c.blocked |= frozenset(group)
+        again = self.read_again(group, c) if coop is not None else {}
+        self.kept = [
+            (substitute(n, {a: places[0]}), name, places[0]) for (n, a), (name, _) in again.items()
+        ]
         self.open(loops, accs, guard, c, staged.copies if staged else ())
+        self.kept = []
         c.blocked -= frozenset(group)
+        c.known |= {out: self.element(name, out.dtype) for name, out in again.values()}
         if coop is not None:
             self.reduce_lanes(accs, coop, c)
         for acc in accs:
             suffix, dtype = (".i", i64) if acc.fold.monoid.startswith("arg") else ("", None)
             c.known[acc.fold] = acc.var(acc.fold.free - frozenset(acc.arrays), suffix, dtype)
+
+    def read_again(
+        self, group: list[Node], c: Context
+    ) -> dict[tuple[Node, Node], tuple[str, Node]]:
+        """What folds compute that is dear, and outputs at the same positions need again: arrays
+        that keep it, and what it is there."""
+        found: dict[tuple[Node, Node], tuple[str, Node]] = {}
+        a, column = group[0].axes[0], self.column
+        if column is None or len(group[0].axes) > 1 or a.extent is not self.kernel.axes[-1].extent:
+            return found
+        outputs = set(walk(*(value for _, _, value, _, _ in self.stores)))
+        for f in group:
+            (axis_of,) = f.axes
+            for n in _dear(f.body, axis_of):
+                out = rewrite(substitute(n, {axis_of: column}), simplest)
+                size = axis_of.extent.value * n.dtype.bytes if axis_of.extent.op == "const" else 0
+                if out in outputs and 0 < size <= self.schedule.shared and out not in c.known:
+                    name = self.name("s")
+                    sizes = (axis_of.extent.value,)
+                    c.out.append(Local(name, n.dtype, sizes, None, shared=True))
+                    found[n, axis_of] = name, out
+        return found
+
+    def element(self, name: str, dtype: DType) -> Node:
+        """What is kept of the position that an output is at."""
+        assert self.column is not None
+        return make("var", (self.column,), (name, self.column.free), dtype)
 
     def shares(self, f: Node) -> bool:
         """Whether the lanes of a block would all compute the same fold."""
@@ -226,6 +263,9 @@ class Folds(Operands):
 
     def update(self, accs: list[Accumulator], c: Context) -> None:
         """Take one position into every fold of a group."""
+        for n, name, place in self.kept:
+            self.let(n, c)
+            c.out.append(Assign(name, (place,), self.value(n, c)))
         by_fold = {a.fold: a for a in accs}
         followed = {a.fold.by for a in accs if a.fold.by is not None}
         late: list[Stmt] = []
@@ -373,6 +413,16 @@ class Folds(Operands):
             Assign(acc.name, (), state * (make("var", (), (mine, c.scope), dtype) / count)),
             AllReduce(acc.name, (), "sum", (coop,)),
         ]
+
+
+def _dear(body: Node, along: Node) -> list[Node]:
+    """The largest parts of a term that vary along an axis and are dear to compute."""
+    dear = [
+        n for n in walk(body)
+        if along in n.free and n.op in SCALAR_OPS and SCALAR_OPS[n.op].cost >= DEAR
+    ]  # fmt: skip
+    inside = {x for n in dear for x in walk(n) if x is not n}
+    return [n for n in dear if n not in inside]
 
 
 def _same_loop(f: Node, g: Node) -> bool:

@@ -31,6 +31,9 @@ from rift_compiler.tile_ir import (
     Stmt,
 )
 
+# What a kernel stores: buffer, index, value, guard, and the axes that the index varies with.
+Output = tuple[str, tuple[Node, ...], Node, Node, frozenset[Node]]
+
 
 @dataclass
 class Context:
@@ -59,6 +62,9 @@ class Values:
         self.taken |= {s.buffer.name for s in kernel.stores}
         self.lanes: tuple[Node, ...] = ()
         self.rows: tuple[Node, ...] = ()  # the array axes of outputs
+        self.stores: list[Output] = []  # what is still to be stored
+        self.column: Node | None = None  # the place along the last axis, if lanes have it in turn
+        self.kept: list[tuple[Node, str, Node]] = []  # terms of a fold, the arrays they are kept in
         self.tile_starts: dict[Node, Node] = {}  # when a turn of a tile loop begins inside
         self.scans: dict[Node, Node] = {}
         self.coop: Node | None = None  # the lanes that share folds

@@ -27,6 +27,7 @@ GROUPS = 4  # of HEIGHT rows that read a block while it is near
 KEPT_COLUMNS = 256  # of a fold that is kept in blocks
 KEPT = 8  # outputs that a cell of dot products keeps: registers for them and for what they share
 MOST = 8  # of them along the rows
+ROW_BYTES = 64 * 1024  # of a row that is kept, where computing it again is dear
 RUN = 64  # lane groups that one grid cell of a one-dimensional kernel does
 
 
@@ -215,7 +216,7 @@ def _rows(k: Kernel, folds: list[Node], live: list[Node]) -> Schedule:
             parts.append((Part("seq"), Part("thread", lanes)))
         else:
             parts.append((Part("grid") if a in varies or _is_one(a) else Part("seq"),))
-    return Schedule(tuple(parts), threads=lanes)
+    return Schedule(tuple(parts), threads=lanes, shared=ROW_BYTES)
 
 
 def _dots(k: Kernel, folds: list[Node], live: list[Node]) -> Schedule:

@@ -62,6 +62,16 @@ def test_sizes_that_lanes_do_not_divide(name: str, dtype: torch.dtype) -> None:
         torch.testing.assert_close(got, KERNELS[name](x))
 
 
+@pytest.mark.parametrize("size", [64, 100, 2048])
+def test_a_row_of_dear_terms_is_computed_once(size: int) -> None:
+    x = torch.randn(5, size)
+    made = rift_compiler.compile(lambda x: x.softmax(-1), (x,))
+    (tile,) = made.stages.tiles
+
+    assert str(tile).count("exp(") == (2 if size % 8 else 1)  # ragged rows are not kept
+    torch.testing.assert_close(made(x), x.softmax(-1))
+
+
 def test_results_do_not_depend_on_threads_or_runs() -> None:
     x = torch.randn(64, 1000)
     made = rift_compiler.compile(nn.LayerNorm(1000), (x,))

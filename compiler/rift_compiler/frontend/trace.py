@@ -143,8 +143,9 @@ def _named(exported: ExportedProgram, sizes: Sequence[Spec] | None) -> TorchProg
             symbol = symbol_of(size)
             if symbol is None:
                 raise Unsupported(f"dynamic size {d.__name__}: the model fixes it to {size}")
-            symbols[symbol] = d.__name__
-            dims[d.__name__] = limits(exported, symbol)
+            if symbol not in symbols:  # else the model makes two sizes equal: the first names both
+                symbols[symbol] = d.__name__
+                dims[d.__name__] = limits(exported, symbol)
     return TorchProgram(exported, dims, symbols)
 
 
