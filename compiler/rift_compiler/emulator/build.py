@@ -16,8 +16,8 @@ _HEADERS = ("base.h", "memory.h", "arithmetic.h", "floats.h", "convert.h", "call
 _RUNTIME_FILES = (
     *_HEADERS, "machine.h", "fibres.cpp", "findings.cpp", "clocks.cpp", "shadow.cpp",
     "global_shadow.cpp", "counters.cpp", "meetings.cpp", "warps.cpp", "products.cpp",
-    "matrices.cpp", "barriers.cpp", "mbarriers.cpp", "copies.cpp", "bulk.cpp", "wgmma.cpp",
-    "launch.cpp",
+    "matrices.cpp", "barriers.cpp", "mbarriers.cpp", "copies.cpp", "tensor_maps.cpp",
+    "reductions.cpp", "bulk.cpp", "wgmma.cpp", "launch.cpp",
 )  # fmt: skip
 _ROUNDING_FILES = ("base.h", "floats.h", "rounding.cpp")
 

@@ -6,23 +6,10 @@ from dataclasses import replace
 
 from rift.errors import WrongUsage
 from rift_compiler.emulator import lex
-from rift_compiler.emulator.parse_operands import operand
-from rift_compiler.emulator.ptx import (
-    Close,
-    Function,
-    Instruction,
-    Label,
-    Module,
-    Name,
-    Not,
-    Open,
-    Registers,
-    Statement,
-    Targets,
-    Variable,
-)
+from rift_compiler.emulator.parse_body import read_body
+from rift_compiler.emulator.parse_variables import read_variables
+from rift_compiler.emulator.ptx import Function, Module, Variable
 from rift_compiler.emulator.reader import Reader
-from rift_compiler.emulator.types import TYPES
 
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
 # Directives that say nothing about what a kernel computes: how many numbers each may take is free.
@@ -86,7 +73,7 @@ def _file(read: Reader, files: dict[int, str]) -> None:
 def _section(read: Reader) -> None:
     """Debug sections are skipped whole."""
     while read.peek().text != "{":
-        read.next()
+        read.next_or_fail("a section's opening brace")
     depth = 0
     while True:
         text = read.next_or_fail("a closing brace").text
@@ -108,7 +95,7 @@ def _definition(read: Reader, variables: list[Variable], functions: dict[str, Fu
         elif function.body is not None:
             raise WrongUsage(f"PTX line {function.line}: {function.name} is defined twice")
     elif word in (".global", ".const", ".shared"):
-        found = _variables(read)
+        found = read_variables(read)
         variables += [replace(v, extern=".extern" in linkage) for v in found]
     else:
         raise read.error("a definition (.entry, .func, .global, .const, .shared)", word)
@@ -124,7 +111,7 @@ def _function(read: Reader) -> Function:
     if read.take(";"):
         return Function(line, name, entry, returns, params, None)
     read.expect("{")
-    body = _body(read)
+    body = read_body(read)
     return Function(line, name, entry, returns, params, body, max_threads)
 
 
@@ -166,154 +153,6 @@ def _params(read: Reader) -> tuple[Variable, ...]:
     while not read.take(")"):
         if read.peek().text == ".reg":
             raise read.error(".param", ".reg parameters (not supported)")
-        found += _variables(read, end=False)
+        found += read_variables(read, end=False)
         read.take(",")
     return tuple(found)
-
-
-def _variables(read: Reader, end: bool = True) -> list[Variable]:
-    """`.space [.align n] .type name[n] [= {...}], ...;`"""
-    space = read.next().text[1:]
-    align, kind, width = 0, "", 1
-    while read.peek().kind == "dotted":
-        word = read.next().text[1:]
-        if word == "align":
-            align = read.integer()
-        elif word in ("v2", "v4"):
-            width = int(word[1])
-        elif word == "attribute":
-            read.skip_group("(", ")")
-        elif word in TYPES:
-            kind = word
-        elif word not in ("ptr", "global", "const", "shared", "local", "param", "generic"):
-            raise read.error("a type", f".{word}")
-    if not kind:
-        raise read.error("a type", read.peek().text)
-    found = [_variable(read, space, kind, align, width)]
-    while end and read.take(","):
-        found.append(_variable(read, space, kind, align, width))
-    if end:
-        read.expect(";")
-    return found
-
-
-def _variable(read: Reader, space: str, kind: str, align: int, width: int) -> Variable:
-    line, name = read.peek().line, read.word("a variable's name")
-    element = max(1, TYPES[kind].bits // 8)
-    count, unknown = width, False
-    while read.take("["):
-        if read.take("]"):
-            unknown = True
-            continue
-        count *= read.integer()
-        read.expect("]")
-    initial, pointers = (b"", ()) if not read.take("=") else read.initialiser(kind, element)
-    size = max(0 if unknown else count * element, len(initial))
-    return Variable(
-        line, space, name, kind, align or element * width, size, initial, tuple(pointers)
-    )
-
-
-def _body(read: Reader) -> tuple[Statement, ...]:
-    found: list[Statement] = []
-    source: tuple[int, int] | None = None
-    depth = 1
-    while True:
-        token = read.next_or_fail("a closing brace")
-        if token.text == "{":
-            depth += 1
-            found.append(Open(token.line))
-        elif token.text == "}":
-            depth -= 1
-            if depth == 0:
-                return tuple(found)
-            found.append(Close(token.line))
-        elif token.kind == "dotted":
-            read.back()
-            if token.text == ".loc":
-                source = _loc(read)
-            else:
-                found += _directive(read)
-        elif token.kind == "word" and read.peek().text == ":":
-            read.next()
-            found.append(_label(read, token))
-        elif token.text != ";":
-            read.back()
-            found.append(replace(_instruction(read), source=source))
-
-
-def _loc(read: Reader) -> tuple[int, int]:
-    read.next()
-    file, line, _ = read.integer(), read.integer(), read.integer()
-    while read.take(","):
-        if read.next().text == "function_name":
-            read.next()
-            if read.take("+"):
-                read.integer()
-        else:  # inlined_at
-            for _ in range(3):
-                read.integer()
-    return file, line
-
-
-def _label(read: Reader, token: lex.Token) -> Label | Targets:
-    if read.peek().text != ".branchtargets":
-        return Label(token.line, token.text)
-    read.next()
-    names = [read.word("a label")]
-    while read.take(","):
-        names.append(read.word("a label"))
-    read.expect(";")
-    return Targets(token.line, token.text, tuple(names))
-
-
-def _directive(read: Reader) -> list[Statement]:
-    token = read.peek()
-    if token.text == ".reg":
-        read.next()
-        return _registers(read)
-    if token.text in (".local", ".shared", ".param", ".global", ".const"):
-        return list(_variables(read))
-    if token.text == ".pragma":
-        read.next()
-        read.next()
-        read.expect(";")
-        return []
-    raise read.error("a directive of a function's body", token.text)
-
-
-def _registers(read: Reader) -> list[Statement]:
-    kind = read.next().text[1:]
-    if kind not in TYPES:
-        raise read.error("a register type", kind)
-    found: list[Statement] = []
-    while True:
-        line, name, count = read.peek().line, read.word("a register"), None
-        if read.take("<"):
-            count = read.integer()
-            read.expect(">")
-        found.append(Registers(line, kind, name, count))
-        if not read.take(","):
-            break
-    read.expect(";")
-    return found
-
-
-def _instruction(read: Reader) -> Instruction:
-    guard: Name | Not | None = None
-    if read.take("@"):
-        negated = read.take("!")
-        name = Name(read.word("a predicate"))
-        guard = Not(name) if negated else name
-    token = read.next()
-    if token.kind != "word":
-        raise read.error("an instruction", token.text)
-    modifiers = []
-    while read.peek().kind == "dotted":
-        modifiers.append(read.next().text[1:])
-    operands = []
-    while not read.take(";"):
-        operands.append(operand(read))
-        if not read.take(",") and read.peek().text not in (";", "("):
-            raise read.error("a comma or a semicolon", read.peek().text)
-    return Instruction(token.line, token.text, tuple(modifiers), tuple(operands), guard)

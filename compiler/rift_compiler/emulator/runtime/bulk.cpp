@@ -1,16 +1,5 @@
 // Bulk copies by the asynchronous proxy (PTX ISA 9.0, 9.7.9.25.4 and .5): loads end at an mbarrier,
 // stores belong to a group of their thread. Both are done as late as possible.
-struct TensorMapBits {  // as tensor_map.py encodes it
-  u64 magic, address;
-  u8 rank, element, swizzle, nan_fill;
-  u32 unused;
-  u32 size[5];
-  u64 stride[5];
-  u16 box[5];
-  u8 step[5];
-} __attribute__((packed));
-static const u64 TENSOR_MAP_MAGIC = 0x524946544D415031ull;
-
 struct Bulk {
   Thread* thread;
   u32 line, to_or_from, bytes, mbarrier;  // offsets in shared memory
@@ -32,19 +21,6 @@ static void reset_bulk() {
   loads.clear(), arrivals.clear();
   open_stores.assign(threads.size(), {});
   store_groups.assign(threads.size(), {});
-}
-
-static bool read_map(Thread* t, u32 line, u64 address, TensorMapBits& map) {
-  u8* p = at_generic(t, line, address, 128, READ, 0, 64);
-  memcpy(&map, p, sizeof map);
-  if (map.magic == TENSOR_MAP_MAGIC) return true;
-  report(BOUNDS, line, 0, "thread %u: no tensor map at 0x%llx", t->id, (unsigned long long)address);
-  return false;
-}
-
-static u32 swizzled(u32 address, u32 mode) {  // 1: 32, 2: 64, 4: 128 bytes
-  u32 bits = mode == 4 ? 7 : mode == 2 ? 3 : mode == 1 ? 1 : 0;
-  return address ^ ((address >> 7 & bits) << 4);
 }
 
 // f(offset in shared memory, offset in the arena or ~0, bytes) for each run of one inner row's 16
@@ -223,41 +199,6 @@ void tensor_store(Thread* t, u32 line, u64 map, const s32* at, u32 rank, u64 fro
   Bulk b = Bulk();
   b.operation = operation;
   if (tensor_copy(t, line, b, map, from, at, rank)) begin_store(b);
-}
-
-enum Reduction { R_NONE, R_ADD, R_MIN, R_MAX, R_AND, R_OR, R_XOR, R_INC, R_DEC };
-enum ReducedType { T_U32, T_S32, T_U64, T_S64, T_F16, T_BF16, T_F32, T_F64 };
-
-template <class T, class F> static void reduce_as(u8* to, const u8* from, u32 bytes, F f) {
-  for (u32 i = 0; i < bytes; i += sizeof(T)) {
-    T a, b;
-    memcpy(&a, to + i, sizeof a), memcpy(&b, from + i, sizeof b);
-    a = f(a, b);
-    memcpy(to + i, &a, sizeof a);
-  }
-}
-
-template <class T> static void reduce_integers(u32 operation, u8* to, const u8* from, u32 bytes) {
-  reduce_as<T>(to, from, bytes, [&](T a, T b) -> T {
-    switch (operation) {
-      case R_ADD: return (T)(a + b);
-      case R_MIN: return i_min<T>(a, b);
-      case R_MAX: return i_max<T>(a, b);
-      case R_AND: return (T)(a & b);
-      case R_OR: return (T)(a | b);
-      case R_XOR: return (T)(a ^ b);
-      case R_INC: return a >= b ? 0 : (T)(a + 1);
-      default: return a == 0 || a > b ? b : (T)(a - 1);
-    }
-  });
-}
-
-template <class T> static void reduce_floats(u32 operation, u8* to, const u8* from, u32 bytes) {
-  reduce_as<T>(to, from, bytes, [&](T a, T b) -> T {
-    if (operation == R_ADD) return f_op<T, F_ADD, RN, false, false, false>(a, b, b);
-    return operation == R_MIN ? f_minmax<T, true, false, false, false>(a, b)
-                              : f_minmax<T, false, false, false, false>(a, b);
-  });
 }
 
 static void put(const Bulk& b, u8* to, const u8* from, u32 bytes) {
