@@ -56,18 +56,28 @@ def build(source: str, flags: Sequence[str] = FLAGS, objects: Sequence[Path] = (
     target = paths.home() / "cache" / "cpp" / f"{key.hexdigest()}.{suffix}"
     if target.exists():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as work:
-        text, made = Path(work) / "kernels.cpp", Path(work) / "kernels.so"
-        text.write_text(source, encoding="utf-8")
-        run = subprocess.run(
-            [path, *flags, "-o", str(made), str(text), *map(str, objects), "-lm"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if run.returncode:
-            raise Failed(f"{path} did not compile the generated C++:\n{run.stderr.strip()}")
-        os.replace(made, target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as work:
+            os.replace(_compile(source, [path, *flags], objects, Path(work)), target)
+    except OSError as error:
+        raise Failed(
+            f"cannot keep compiled code in {target.parent}: {error.strerror}; "
+            "set RIFT_HOME to a folder that can be written to"
+        ) from error
     return target
+
+
+def _compile(source: str, command: Sequence[str], objects: Sequence[Path], work: Path) -> Path:
+    text, made = work / "kernels.cpp", work / "kernels.so"
+    text.write_text(source, encoding="utf-8")
+    run = subprocess.run(
+        [*command, "-o", str(made), str(text), *map(str, objects), "-lm"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if run.returncode:
+        raise Failed(f"{command[0]} did not compile the generated C++:\n{run.stderr.strip()}")
+    return made
 
 
 @functools.lru_cache(maxsize=256)
