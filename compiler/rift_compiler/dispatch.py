@@ -12,7 +12,7 @@ import torch
 
 from rift.errors import RiftError
 from rift_compiler import trials
-from rift_compiler.agree import agree
+from rift_compiler.agree import Agreement, agree
 from rift_compiler.compile_graph import Callee, Refused, compile_graph
 from rift_compiler.dtypes import BY_TORCH
 from rift_compiler.measure import Timing, interleave
@@ -106,7 +106,7 @@ class Dispatcher:
         """Check ours, and time all that is right."""
         trial = Trial(problem, what(self.graph), "eager", reason, {})
         if "ours" in ways:
-            compared = agree(_flat(ways["ours"](*inputs)), _flat(ways["eager"](*inputs)))
+            compared = _compared(ways, inputs)
             apart = compared.difference if math.isfinite(compared.difference) else None
             trial = replace(trial, difference=apart, allowed=compared.allowed)
             if compared.right and self.options.dispatch == "ours":
@@ -148,6 +148,16 @@ class Dispatcher:
         if why and why not in self.said:
             self.said.add(why)
             log.warning("rift: torch's own kernels run %s: %s", what(self.graph), why)
+
+
+def _compared(ways: Mapping[str, Callee], inputs: Sequence[Any]) -> Agreement:
+    """Ours against eager. A kernel that fails is as good as a wrong one; eager's errors are raised:
+    they are the model's."""
+    expected = _flat(ways["eager"](*inputs))
+    try:
+        return agree(_flat(ways["ours"](*inputs)), expected)
+    except Exception as error:
+        return Agreement(math.inf, 0.0, f"{type(error).__name__}: {error}")
 
 
 def faster(times: Mapping[str, Timing]) -> str:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+import rift_compiler
 from rift.errors import WrongUsage
 from rift_compiler import dispatch, trials
 from rift_compiler.compile_graph import Refused
@@ -186,6 +187,51 @@ def test_strided_inputs_and_numbers() -> None:
         x = torch.randn(6, 4)[:, ::2]
         torch.testing.assert_close(call(x, n), (x.t() @ x) * n)
     assert all(not isinstance(k, Refused) for d in made for k in d.kernels.values())
+
+
+def test_a_cache_that_grows_is_one_kernel() -> None:
+    def step(q: torch.Tensor, k: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> Any:
+        keys, values = torch.cat((keys, k), 2), torch.cat((values, k * 2), 2)
+        out = torch.nn.functional.scaled_dot_product_attention(q, keys, values)
+        return out, keys, values
+
+    call, made = compiled(step, Options(dispatch="ours"))
+    q, k = torch.randn(1, 2, 1, 4), torch.randn(1, 2, 1, 4)
+    keys, values = torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 4)
+    for _ in range(4):
+        got, expected = call(q, k, keys, values), step(q, k, keys, values)
+        torch.testing.assert_close(got, expected)
+        _, keys, values = expected
+    assert len(made) == 2  # a fixed size, then any
+    assert [t.choice for d in made for t in d.taken] == ["ours"] * 4
+
+
+def test_two_names_of_one_size() -> None:
+    attention = torch.nn.functional.scaled_dot_product_attention
+    q, kv = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 5, 4)
+    names = {"k": {2: "a"}, "v": {2: "b"}}
+    made = rift_compiler.compile(lambda q, k, v: attention(q, k, v), (q, kv, kv), dynamic=names)
+
+    longer = torch.randn(1, 2, 7, 4)
+    torch.testing.assert_close(made(q, longer, longer), attention(q, longer, longer))
+    with pytest.raises(WrongUsage, match="input 2: expected the shape"):
+        made(q, longer, kv)
+
+
+def test_a_kernel_that_fails_is_not_used(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
+    def fails(*_: Any) -> Any:
+        raise KeyError("k")
+
+    monkeypatch.setattr(dispatch, "compile_graph", lambda *_: fails)
+    call, _ = compiled(lambda x: x * 2, Options(dispatch="ours"))
+    assert torch.equal(call(torch.ones(2)), torch.full((2,), 2.0))
+    assert "KeyError" in said[0]
+
+
+def test_the_model_s_own_error_is_raised() -> None:
+    call, _ = compiled(lambda table, n: table[n], Options())
+    with pytest.raises(IndexError, match=r"out of (range|bounds)"):
+        call(torch.randn(4), torch.tensor([7]))
 
 
 def test_many_sizes_end_in_stock(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> None:
