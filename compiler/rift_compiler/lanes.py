@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rift_compiler.expr import IrError, Node, walk
+from dataclasses import replace
+
+from rift_compiler.expr import NO_AXES, IrError, Node, make, walk
 from rift_compiler.tile_ir import (
     AllReduce,
     Assign,
@@ -12,8 +14,10 @@ from rift_compiler.tile_ir import (
     Local,
     Stmt,
     TileKernel,
+    expressions,
     statements,
 )
+from rift_compiler.unroll import mapped
 
 
 def lane_of(k: TileKernel) -> Node | None:
@@ -50,3 +54,28 @@ def varying_names(k: TileKernel, lane: Node) -> frozenset[str]:
         size = len(names)
         visit(k.body, False)
     return frozenset(names)
+
+
+def reduced_once(k: TileKernel) -> TileKernel:
+    """k, where what lanes have reduced is read under another name, which is the same in each."""
+    return replace(k, body=_renamed(k.body))
+
+
+def _renamed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    names, out = dict[Node, Node](), list[Stmt]()
+    for n, s in enumerate(body):
+        s = mapped(s, names) if names else s
+        out.append(replace(s, body=_renamed(s.body)) if isinstance(s, For | If) else s)
+        if isinstance(s, AllReduce) and not s.index and not _assigned(s.name, body[n + 1 :]):
+            for v in _uses(s.name, body[n + 1 :]):
+                names[v] = make("var", (), (f"{s.name}_all", NO_AXES), v.dtype)
+    return tuple(out)
+
+
+def _assigned(name: str, body: tuple[Stmt, ...]) -> bool:
+    return any(isinstance(s, Assign | AllReduce) and s.name == name for s in statements(body))
+
+
+def _uses(name: str, body: tuple[Stmt, ...]) -> set[Node]:
+    every = [e for s in statements(body) for e in expressions(s)]
+    return {n for n in walk(*every) if n.op == "var" and n.name == name and not n.args}

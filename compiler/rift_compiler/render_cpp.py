@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from rift_compiler.cost import cost
 from rift_compiler.expr import IrError, Node, const
-from rift_compiler.lanes import lane_of, varying_names
+from rift_compiler.lanes import lane_of, reduced_once, varying_names
 from rift_compiler.render import Dialect, Render, locals_of, prelude
-from rift_compiler.render_lanes import LaneRender, reduced_once
+from rift_compiler.render_lanes import LaneRender
 from rift_compiler.tensor_ir import Buffer, Dim
 from rift_compiler.tile_ir import For, Stmt, TileKernel
 from rift_compiler.unroll import unroll

@@ -13,14 +13,11 @@ from dataclasses import dataclass, replace
 from rift_compiler.dtypes import DType, bf16, bool_, f16, f32, i64
 from rift_compiler.expr import (
     FALSE,
-    NO_AXES,
     TRUE,
     IrError,
     Node,
     all_of,
     const,
-    make,
-    replaced,
     rewrite,
     substitute,
     walk,
@@ -31,61 +28,18 @@ from rift_compiler.scalar_ops import SCALAR_OPS
 from rift_compiler.tile_ir import (
     AllReduce,
     Assign,
-    For,
     If,
     Let,
     Local,
     Stmt,
     StoreTo,
     Sync,
-    TileKernel,
-    expressions,
-    statements,
 )
 
 REDUCE = {
     "sum": "a + b", "prod": "a * b", "max": "rift_max(a, b)", "min": "rift_min(a, b)",
     "any": "a | b", "all": "a & b",
 }  # fmt: skip
-
-
-def reduced_once(k: TileKernel) -> TileKernel:
-    """k, where what lanes have reduced is read under another name, which is the same in each."""
-    return replace(k, body=_renamed(k.body, {}))
-
-
-def _renamed(body: tuple[Stmt, ...], names: dict[Node, Node]) -> tuple[Stmt, ...]:
-    names, out = dict(names), list[Stmt]()
-    for n, s in enumerate(body):
-        out.append(_rewritten(s, names))
-        if isinstance(s, AllReduce) and not s.index and not _assigned(s.name, body[n + 1 :]):
-            for v in _uses(s.name, body[n + 1 :]):
-                names[v] = make("var", (), (f"{s.name}_all", NO_AXES), v.dtype)
-    return tuple(out)
-
-
-def _assigned(name: str, body: tuple[Stmt, ...]) -> bool:
-    return any(isinstance(s, Assign | AllReduce) and s.name == name for s in statements(body))
-
-
-def _uses(name: str, body: tuple[Stmt, ...]) -> set[Node]:
-    every = [e for s in statements(body) for e in expressions(s)]
-    return {n for n in walk(*every) if n.op == "var" and n.name == name and not n.args}
-
-
-def _rewritten(s: Stmt, names: dict[Node, Node]) -> Stmt:
-    if isinstance(s, For):
-        return replace(s, body=_renamed(s.body, names))
-    if isinstance(s, If):
-        return replace(s, condition=replaced(s.condition, names), body=_renamed(s.body, names))
-    if isinstance(s, Let):
-        return replace(s, value=replaced(s.value, names))
-    if isinstance(s, Local) and s.init is not None:
-        return replace(s, init=replaced(s.init, names))
-    if isinstance(s, Assign | StoreTo):
-        index = tuple(replaced(i, names) for i in s.index)
-        return replace(s, index=index, value=replaced(s.value, names))
-    return s
 
 
 @dataclass(frozen=True)

@@ -109,3 +109,13 @@ def test_the_same_text_compiles_for_other_instruction_sets(
     subprocess.run(
         [compiler()[0], *flags, "-o", str(tmp_path / "k.so"), str(tmp_path / "k.cpp")], check=True
     )
+
+
+def test_names_that_the_generated_code_uses_are_free_for_inputs() -> None:
+    def function(a0_all: torch.Tensor, t4_stream: torch.Tensor, a0_0: torch.Tensor) -> torch.Tensor:
+        return (a0_all * t4_stream + a0_0).softmax(-1) @ a0_0.T
+
+    inputs = torch.randn(8, 64), torch.randn(8, 64), torch.randn(8, 64)
+    made = rift_compiler.compile(function, inputs)
+
+    torch.testing.assert_close(made(*inputs), function(*inputs), rtol=1e-4, atol=1e-4)

@@ -21,7 +21,8 @@ half blockIdx blockDim gridDim threadIdx warpSize INFINITY NAN
 _RESERVED = frozenset(
     [*_CPP.split(), *SCALAR_OPS, *DTYPES, *MONOIDS, *ARGS, "inf", "nan", "load", "dim", "input"]
 )
-_OURS = re.compile(r"[a-z]\d+|rift_\w*|_*")  # tensors, axes, variables; the prelude's functions
+# Tensors, axes, variables, their elements, parts and reductions; the prelude's functions.
+_OURS = re.compile(r"[a-z]\d+((_\d+)*(_all)?|_part\d+)|\w*_stream|rift_\w*|Lanes|_*")
 
 
 def reserved(name: str) -> bool:
