@@ -177,7 +177,8 @@ def what(graph: Graph) -> str:
     """The graph's ops by name, for people."""
     nodes = [n for n in graph.stock.graph.nodes if n.op.startswith("call_")]
     names = [str(getattr(n.target, "__name__", n.target)).rpartition(".")[2] for n in nodes]
-    shown = [n for n in names if n not in ("getitem", "size", "view", "reshape", "transpose")]
+    quiet = ("getitem", "size", "view", "reshape", "transpose")
+    shown = [n for n in names if n not in quiet] or names or ["nothing"]
     return " ".join([*shown[:4], *([f"... ({len(names)} ops)"] if len(shown) > 4 else [])])
 
 

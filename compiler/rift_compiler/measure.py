@@ -11,8 +11,9 @@ Clock = Callable[[], float]
 Run = Callable[[int], object]  # called with the number of the call: the buffers to use, if many
 
 PASS_S = 2e-3  # a sample lasts at least this: the clock's own noise is some 1e-7 s
-WARM_CALLS = 2
+LONG_S = 1.0  # a call that takes this long is warm after one, and needs no many samples
 ROUNDS = 5
+FEWEST_ROUNDS = 3
 MOST_ROUNDS = 101
 BUDGET_S = 0.3
 
@@ -50,20 +51,22 @@ def interleave(
     """Time each way: rounds in which each takes one sample, in turn, the first one changing.
 
     Stops after `rounds` rounds or when budget_s for each way is spent, whichever is later; after
-    MOST_ROUNDS in any case. Calls are numbered on through all ways, so that one that uses buffer
-    number % n finds none that the way before it has just used.
+    MOST_ROUNDS in any case, and after FEWEST_ROUNDS if calls are long. Calls are numbered on
+    through all ways, so that one that uses buffer number % n finds none that the way before it has
+    just used.
     """
     counter = _Counter()
     calls = {name: _calls(run, counter, clock) for name, run in ways.items()}
     samples: dict[str, list[float]] = {name: [] for name in ways}
     names = list(ways)
+    rounds = min(rounds, FEWEST_ROUNDS) if any(c.long for c in calls.values()) else rounds
     started = clock()
     for n in range(MOST_ROUNDS):
         for name in names[n % len(names) :] + names[: n % len(names)]:
-            samples[name].append(_sample(ways[name], calls[name], counter, clock))
+            samples[name].append(_sample(ways[name], calls[name].number, counter, clock))
         if n + 1 >= rounds and clock() - started >= budget_s * len(names):
             break
-    return {name: timing(samples[name], calls[name]) for name in names}
+    return {name: timing(samples[name], calls[name].number) for name in names}
 
 
 @dataclass
@@ -77,10 +80,21 @@ class _Counter:
         return self.value - 1
 
 
-def _calls(run: Run, counter: _Counter, clock: Clock) -> int:
-    """How many calls make a sample; the way is warm afterwards."""
-    taken = min(_sample(run, 1, counter, clock) for _ in range(WARM_CALLS))
-    return max(1, min(10_000, round(PASS_S / max(taken, 1e-7))))
+@dataclass(frozen=True)
+class _Calls:
+    """How many calls make a sample, and whether one alone takes long."""
+
+    number: int
+    long: bool
+
+
+def _calls(run: Run, counter: _Counter, clock: Clock) -> _Calls:
+    """Call until it is warm."""
+    taken = _sample(run, 1, counter, clock)
+    if taken >= LONG_S:
+        return _Calls(1, long=True)
+    taken = min(taken, _sample(run, 1, counter, clock))
+    return _Calls(max(1, min(10_000, round(PASS_S / max(taken, 1e-7)))), long=False)
 
 
 def _sample(run: Run, calls: int, counter: _Counter, clock: Clock) -> float:

@@ -58,6 +58,14 @@ def test_rounds_end_with_the_budget() -> None:
     assert times["a"].samples == MOST_ROUNDS
 
 
+def test_long_calls_are_few() -> None:
+    m = Machine()
+    times = interleave({"a": m.way("a", 2.0), "b": m.way("b", 1e-3)}, rounds=9, clock=m.clock)
+
+    assert times["a"].samples == times["b"].samples == 3
+    assert sum(name == "a" for name, _ in m.log) == 4
+
+
 def test_quartiles() -> None:
     found = timing([5.0, 1.0, 2.0, 3.0, 4.0], 7)
 

@@ -81,6 +81,15 @@ def test_the_entry_point_runs_a_model_of_any_batch() -> None:
             torch.testing.assert_close(fast(x), model(x))
 
 
+def test_inference_mode() -> None:
+    model = nn.Linear(8, 4).eval()
+    with torch.inference_mode():
+        fast = torch.compile(model, backend="rift", options={"dispatch": "ours"})
+        for batch in (2, 3):
+            x = torch.randn(batch, 8)
+            torch.testing.assert_close(fast(x), model(x))
+
+
 def test_training_runs_stock_and_says_so(said: list[str]) -> None:
     model = nn.Linear(4, 2)
     fast = torch.compile(model, backend="rift")

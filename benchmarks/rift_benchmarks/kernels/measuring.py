@@ -22,7 +22,7 @@ from rift_compiler.measure import Timing, interleave
 from rift_compiler.version import allocator
 
 ROTATED_BYTES = 1_100_000_000  # all copies of a problem's inputs and outputs, where they rotate
-FAULT_CALLS = 3
+FAULT_CALLS, LONG_S = 3, 0.2  # one call alone, of a way that takes long
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _row(
         threads=limits.threads, level=level, working_set_bytes=working,
         rotations=len(turned.inputs), operations=problem.operations, bytes_read=read,
         bytes_written=written, bound=bound,
-        limit_s=limit_s, times_s=times, faults={n: _faults(c) for n, c in calls.items()},
+        limit_s=limit_s, times_s=times, faults={n: _faults(c, times[n]) for n, c in calls.items()},
         reasons=reasons,
         difference=compared.difference if compared and math.isfinite(compared.difference) else None,
         allowed=compared.allowed if compared else None,
@@ -158,12 +158,13 @@ def _record(captured: Captured, inputs: Sequence[torch.Tensor], row: Row) -> Non
     )  # fmt: skip
 
 
-def _faults(call: Callable[[int], object]) -> float:
+def _faults(call: Callable[[int], object], taken: Timing) -> float:
     """Page faults a call, of the whole process."""
+    number = FAULT_CALLS if taken.median_s < LONG_S else 1
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for n in range(FAULT_CALLS):
+    for n in range(number):
         call(n)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / FAULT_CALLS
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / number
 
 
 def _bytes(tensors: Sequence[Any]) -> int:
