@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,12 +64,14 @@ def emulate(
 
     arrays = Arrays()
     args = [arrays.argument(text) for text in arg or []]
+    blocks = sizes("grid", grid) or (1,)
     kernel = kernel_of(
         source, args, target=target, compiler=compiler, constants=constant or [], warps=warps,
         stages=stages, entry=entry, block=sizes("block", block), smem_bytes=smem,
+        blocks=prod(blocks),
     )  # fmt: skip
     result = launch(
-        kernel.ptx, kernel.entry, sizes("grid", grid) or (1,), kernel.block, kernel.args,
+        kernel.ptx, kernel.entry, blocks, kernel.block, kernel.args,
         kernel.smem_bytes, checks, seed, exact=exact, limit_s=limit,
     )  # fmt: skip
     arrays.save()

@@ -52,6 +52,7 @@ from rift_compiler.emulator.emit_move import (
     emit_mapa,
     emit_mov,
 )
+from rift_compiler.emulator.emit_tensormap import emit_tensormap
 from rift_compiler.emulator.emit_warp import (
     emit_activemask,
     emit_elect,
@@ -130,6 +131,7 @@ _ANY: dict[str, Emit] = {
     "mbarrier": emit_mbarrier,
     "mma": emit_mma,
     "wgmma": emit_wgmma,
+    "tensormap": emit_tensormap,
     "ldmatrix": emit_ldmatrix,
     "stmatrix": emit_stmatrix,
     "movmatrix": emit_movmatrix,

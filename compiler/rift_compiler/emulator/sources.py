@@ -24,7 +24,7 @@ class Kernel:
 def kernel_of(
     source: str, args: Sequence[Argument], *, target: str, compiler: str,
     constants: Sequence[str], warps: int, stages: int, entry: str | None,
-    block: tuple[int, ...] | None, smem_bytes: int,
+    block: tuple[int, ...] | None, smem_bytes: int, blocks: int,
 ) -> Kernel:  # fmt: skip
     """The kernel that `source` names, compiled if need be.
 
@@ -43,7 +43,7 @@ def kernel_of(
 
         if block is not None or smem_bytes:
             raise WrongUsage("--block and --smem: a Triton kernel says them itself")
-        made = compile_file(path, name, args, constants, target, warps, stages)
+        made = compile_file(path, name, args, constants, target, warps, stages, blocks)
         return Kernel(made.ptx, made.entry, made.block, made.smem_bytes, made.args)
     if block is None:
         raise WrongUsage("expected --block: the threads of a block, such as 256 or 16,16")

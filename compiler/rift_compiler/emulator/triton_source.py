@@ -44,7 +44,7 @@ class TritonKernel:
 
 def compile_file(
     path: Path, name: str, args: Sequence[Argument], constants: Sequence[str], target: str,
-    warps: int, stages: int,
+    warps: int, stages: int, blocks: int,
 ) -> TritonKernel:  # fmt: skip
     """The function `name` of a Python file. Raises WrongUsage when it has none such."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -56,7 +56,7 @@ def compile_file(
     function = getattr(module, name, None)
     if function is None:
         raise WrongUsage(f"{path} has no {name!r}: expected FILE.py:NAME")
-    return compile_triton(function, args, _constants(constants), target, warps, stages)
+    return compile_triton(function, args, _constants(constants), target, warps, stages, blocks)
 
 
 def _constants(texts: Sequence[str]) -> dict[str, Any]:
@@ -72,12 +72,13 @@ def _constants(texts: Sequence[str]) -> dict[str, Any]:
 
 def compile_triton(
     function: Any, args: Sequence[Argument], constants: Mapping[str, Any], target: str = "sm_80",
-    warps: int = 4, stages: int = 3,
+    warps: int = 4, stages: int = 3, blocks: int = 1,
 ) -> TritonKernel:  # fmt: skip
     """A @triton.jit function for these arguments (all but its constexprs, in order).
 
-    Arrays, numbers and TensorMaps (host tensor descriptors) give the signature. Raises Failed when
-    Triton is not installed or refuses the function.
+    Arrays, numbers and TensorMaps (host tensor descriptors) give the signature. blocks: how many
+    the grid has, for kernels that need scratch memory in each. Raises Failed when Triton is not
+    installed or refuses the function.
     """
     if target not in _CAPABILITIES:
         raise WrongUsage(f"target: expected one of {', '.join(_CAPABILITIES)}, got {target!r}")
@@ -99,7 +100,7 @@ def compile_triton(
     flat = [part for n in plain for part in _parts(given[n])]
     scratch: list[Argument] = []
     for size in (made.metadata.global_scratch_size, made.metadata.profile_scratch_size):
-        scratch.append(Output(np.zeros(size, np.uint8)) if size else None)
+        scratch.append(Output(np.zeros(size * blocks, np.uint8)) if size else None)
     return TritonKernel(
         made.asm["ptx"], made.metadata.name, (warps * 32,), made.metadata.shared, (*flat, *scratch)
     )

@@ -42,7 +42,7 @@ def run(
     seeds: tuple[int, ...] = (0,), **options: Any,
 ) -> Any:  # fmt: skip
     """Compiles and launches; no finding under any seed. Returns the last result."""
-    kernel = compile_triton(function, args, constants, target, stages=options.pop("stages", 3))
+    kernel = compile_triton(function, args, constants, target, blocks=int(np.prod(grid)))
     for seed in seeds:
         result = launch(
             kernel.ptx, kernel.entry, grid, kernel.block, kernel.args, kernel.smem_bytes,
@@ -86,6 +86,19 @@ def test_matmul_by_tensor_maps(kernels: Any, rng: np.random.Generator, target: s
 
     want = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(c, want, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", TARGETS[1:])
+def test_tensor_maps_made_by_the_kernel(
+    kernels: Any, rng: np.random.Generator, target: str
+) -> None:
+    a = halves(rng, 70, 64)
+    c = np.zeros_like(a)
+
+    args = [a, Output(c), 70, 64]
+    run(kernels.double_rows, args, {"BM": 32, "BN": 64}, (3,), target, seeds=(0, 1))
+
+    assert np.array_equal(c, a * 2)
 
 
 @pytest.mark.parametrize("target", TARGETS)

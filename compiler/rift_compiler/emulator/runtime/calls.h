@@ -50,3 +50,5 @@ static inline u32 resolve(Thread* t, Resolved& known, u32 value) {
 }
 void wgmma_resolved(Thread*);
 void token_used(Thread*, u32 line);
+void tensormap_replace(Thread*, u32 line, u64 address, bool shared, u32 field, u32 index, u64 value);
+void tensormap_copy(Thread*, u32 line, u64 to, u64 from);
