@@ -281,21 +281,43 @@ def test_rows_are_held_to_the_best_limits_of_the_run() -> None:
 
 
 def test_a_worker_that_dies_is_a_failure_of_the_run(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(suite, "WORKER", "rift_benchmarks.kernels.no_such_module")
     monkeypatch.setattr(suite, "NEEDED_BYTES", 0)
-    run, found = suite.execute(worker.Task(None, True, (1,)), ["default"], lambda _: None)
+    run, found = suite.execute(worker.Task(None, True, (1,)), ["default"], print, print)
 
     assert "the worker ended with 1" in found.failures[0]
     assert "no_such_module" in (run.directory / "worker-default.log").read_text()
     assert documents.read(run.result) == found
 
 
+def test_an_interrupted_run_keeps_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(*given: Any) -> None:
+        told: suite.Told = given[4]
+        told.limits["default"] = {1: LIMITS}
+        told.rows.append(row())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(suite, "_work", work)
+    monkeypatch.setattr(suite, "NEEDED_BYTES", 0)
+    with pytest.raises(KeyboardInterrupt):
+        suite.execute(worker.Task(None, True, (1,)), ["default"], print, print)
+
+    (run,) = run_directory.listed()
+    found = documents.read(run.result)
+    assert found.status == "interrupted"
+    assert [r.problem for r in found.rows] == ["softmax f32 4096x2048"]
+    assert "interrupted: run" in capsys.readouterr().out
+    assert "This run was interrupted" in run.report.read_text()
+
+
 def test_too_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "NEEDED_BYTES", 10**18)
     with pytest.raises(Blocked, match="rotates buffers of more than 1 GB"):
-        suite.execute(worker.Task(None, True, (1,)), ["default"], lambda _: None)
+        suite.execute(worker.Task(None, True, (1,)), ["default"], print, print)
 
 
 def test_the_document_reads_back_and_fits_its_schema(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from rift_benchmarks.kernels import ways as ways_
-from rift_benchmarks.kernels.limits import Limits, level_of
+from rift_benchmarks.kernels.limits import MAIN_MEMORY, Limits, level_of
 from rift_benchmarks.kernels.problems import Problem
 from rift_benchmarks.kernels.result import Row
 from rift_benchmarks.kernels.ways import Captured, Ways
@@ -22,7 +22,7 @@ from rift_compiler.measure import Timing, interleave
 from rift_compiler.version import allocator
 
 ROTATED_BYTES = 1_100_000_000  # all copies of a problem's inputs and outputs, where they rotate
-FAULT_CALLS, LONG_S = 3, 0.2  # one call alone, of a way that takes long
+FAULT_CALLS, LONG_S = 3, 0.5  # nobody counts page faults of a way that takes long
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ def rows(
         outputs = _flat(problem.function(*inputs))
         turned = ring(inputs, outputs, setting.rotated_bytes if problem.rotated else None)
         fill = turned.call(problem.function)
-        for n in range(len(turned.inputs)):
+        for n in range(len(turned.inputs) if problem.rotated else 0):
             fill(n)
         for threads, known in limits.items():
             torch.set_num_threads(threads)
             progress(f"{problem.name}: {threads} threads, TorchInductor compiles")
             ways_.stock(problem, inputs, threads, setting.inductor, ways)
             progress(f"{problem.name}: {threads} threads, measuring")
-            made.append(_row(problem, captured, ways, turned, known, caches, setting))
+            made.append(_row(problem, captured, ways, turned, outputs, known, caches, setting))
     return made
 
 
@@ -99,6 +99,7 @@ def _row(
     captured: Captured,
     ways: Ways,
     turned: Ring,
+    outputs: Sequence[Any],
     limits: Limits,
     caches: Mapping[str, int],
     setting: Setting,
@@ -106,21 +107,20 @@ def _row(
     inputs = turned.inputs[0]
     reasons = dict(ways.reasons)
     run = dict(ways.run)
-    outputs = _flat(problem.function(*inputs))
     compared = _gate(run, reasons, inputs, outputs)
     calls = {name: turned.call(way) for name, way in run.items()}
     times = interleave(calls, setting.budget_s, setting.rounds)
     read, written = _bytes(inputs), _bytes(outputs)
     working = (read + written) * len(turned.inputs)
     level = level_of(working, limits.threads, caches)
-    level = level if level in limits.gb_per_s else next(iter(limits.gb_per_s))
+    level = level if level in limits.gb_per_s else MAIN_MEMORY
     bound, limit_s = limits.bound(problem.dtype, problem.operations, level, read, written)
     row = Row(
         problem=problem.name, group=problem.group, dtype=problem.dtype, allocator=allocator(),
         threads=limits.threads, level=level, working_set_bytes=working,
         rotations=len(turned.inputs), operations=problem.operations, bytes_read=read,
-        bytes_written=written, bound=bound,
-        limit_s=limit_s, times_s=times, faults={n: _faults(c, times[n]) for n, c in calls.items()},
+        bytes_written=written, bound=bound, limit_s=limit_s, times_s=times,
+        faults={n: _faults(c) for n, c in calls.items() if times[n].median_s < LONG_S},
         reasons=reasons,
         difference=compared.difference if compared and math.isfinite(compared.difference) else None,
         allowed=compared.allowed if compared else None,
@@ -158,13 +158,12 @@ def _record(captured: Captured, inputs: Sequence[torch.Tensor], row: Row) -> Non
     )  # fmt: skip
 
 
-def _faults(call: Callable[[int], object], taken: Timing) -> float:
+def _faults(call: Callable[[int], object]) -> float:
     """Page faults a call, of the whole process."""
-    number = FAULT_CALLS if taken.median_s < LONG_S else 1
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for n in range(number):
+    for n in range(FAULT_CALLS):
         call(n)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / number
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / FAULT_CALLS
 
 
 def _bytes(tensors: Sequence[Any]) -> int:

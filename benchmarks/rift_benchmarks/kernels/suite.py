@@ -40,7 +40,7 @@ class Told:
     failures: list[str] = field(default_factory=list)
 
 
-def execute(task: Task, names: Sequence[str], show: Show) -> tuple[Run, Result]:
+def execute(task: Task, names: Sequence[str], say: Show, show: Show) -> tuple[Run, Result]:
     """Measure, write the run, and return it; interrupted, it has what had been measured."""
     available = machine.available_memory_bytes()
     if available < NEEDED_BYTES:
@@ -57,6 +57,7 @@ def execute(task: Task, names: Sequence[str], show: Show) -> tuple[Run, Result]:
             _work(run, name, environment, task, told, show)
     except KeyboardInterrupt:
         _write(run, task, told, "interrupted")
+        say(f"interrupted: run {run.id} has what had been measured; report: {run.report}")
         raise
     return run, _write(run, task, told, "complete")
 

@@ -47,7 +47,7 @@ def run(asked: Asked, dry_run: bool, as_json: bool) -> None:
 
     task = Task(asked.only, asked.quick, counts)
     with Status() as status:
-        made, result = suite.execute(task, names, status.show)
+        made, result = suite.execute(task, names, say, status.show)
     if as_json:
         print(made.result.read_text(encoding="utf-8"), end="")
     else:
