@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from rift_compiler.dtypes import i64
 from rift_compiler.expr import (
     TRUE,
@@ -29,7 +31,9 @@ from rift_compiler.expr import (
 )
 from rift_compiler.folds import combine, identity
 from rift_compiler.index import Poly, from_poly, largest, simplest, smallest, to_poly
-from rift_compiler.nest_folds import DEAR, Accumulator, Folds
+from rift_compiler.interpret import Evaluator
+from rift_compiler.nest_folds import DEAR, Folds
+from rift_compiler.nest_states import Accumulator
 from rift_compiler.nest_values import Context
 from rift_compiler.scalar_ops import SCALAR_OPS
 from rift_compiler.tile_ir import AllReduce, Assign, For, If, Local, Stmt, Sync
@@ -82,7 +86,11 @@ class Blocks(Folds):
         accs = [Accumulator(f, self.name("a"), keeps[f], bodies[f], symbol) for f in group]
         for acc in accs:
             c.out += self.declare(acc)
-        first, count = _bounds(bodies[group[0]], symbol, extent, size, c.scope)
+        begin = bodies[group[0]]
+        none = identity(group[0].monoid, begin.dtype)
+        skips = all(_vanishes(bodies[f], begin, none, f) for f in group[1:])
+        masked = begin if skips else none
+        first, count = _bounds(masked, none, symbol, extent, size, c.scope)
         step = axis(f"{self.name('j')}o", self.value(count, c))
         block = Block(symbol, (step + self.value(first, c)) * size, size, extent)
         groups = tuple(a for a in accs[0].arrays if a.bind == "tile")  # of rows: one after another
@@ -217,14 +225,30 @@ def _rows_only(acc: Accumulator, block: Block, columns: Set[Node]) -> list[Node]
     return [n for n in roots if n.op != "load" or n not in inside]
 
 
+def _vanishes(body: Node, begin: Node, none: Node, f: Node) -> bool:
+    """Whether a follower's term is its identity wherever the first fold's term is that fold's:
+    asked of the term itself, with all else that it reads at random."""
+    gone = replaced(body, {begin: none})
+    random = np.random.default_rng(0)
+    for _ in range(3):
+        known = {
+            n: np.asarray(random.uniform(-3, 3)).astype(n.dtype.numpy)
+            for n in walk(gone)
+            if n.op in ("load", "fold", "axis", "dim", "var")
+        }
+        if float(Evaluator({}, {}, known=known)(gone)) != identity(f.monoid, f.dtype).value:
+            return False
+    return True
+
+
 def _bounds(
-    body: Node, symbol: Node, extent: Node, size: int, scope: frozenset[Node]
+    body: Node, none: Node, symbol: Node, extent: Node, size: int, scope: frozenset[Node]
 ) -> tuple[Node, Node]:
-    """The first block that a fold has to visit, and how many: elsewhere its terms, the identity
-    where a condition is false, are that at every position and for every row."""
+    """The first block that a fold has to visit, and how many: elsewhere its terms, `none` where a
+    condition is false, are that at every position and for every row."""
     first: Node = const(0)
     end = (extent + (size - 1)) // size
-    while body.op == "where" and body.args[2].op == "const":
+    while body.op == "where" and body.args[2] is none:
         for c in _parts(body.args[0]):
             low, high = _visited(c, symbol, size, scope)
             first = first if low is None else largest(first, low)

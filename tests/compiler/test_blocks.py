@@ -110,6 +110,30 @@ def test_blocks_that_a_mask_empties_are_not_visited(name: str, loop: str) -> Non
     assert loop in text
 
 
+MASKS: dict[str, Callable[..., Any]] = {
+    # The maximum is over keys that are seen, the sums over all: no block may be left out.
+    "only the maximum": lambda s, seen: torch.exp(
+        s - torch.where(seen, s, -torch.inf).amax(-1, True)
+    ),
+    # A false condition gives 0, which is not the least score there is.
+    "not the identity": lambda s, seen: torch.softmax(torch.where(seen, s, 0.0), -1),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_that_leave_nothing_out(name: str) -> None:
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+        seen = torch.arange(k.shape[-2]) <= torch.arange(q.shape[-2])[:, None]
+        return MASKS[name](q @ k.transpose(-1, -2) / 8, seen) @ v
+
+    inputs = _heads(2, 150, 150, 64)
+    c = rift_compiler.compile(function, inputs)
+
+    assert any(s.block for s in c.stages.schedules)
+    assert "seq(5)" in str(c.stages.tiles[-1])  # every block of 32
+    torch.testing.assert_close(c(*inputs), function(*inputs), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["fewer keys than a block", "causal, more keys"])
 def test_the_interpreter_agrees(name: str) -> None:
     function, inputs = CASES[name]
