@@ -182,6 +182,30 @@ def test_inputs_that_are_changed_are_changed(said: list[str]) -> None:
     assert said
 
 
+def test_measuring_changes_no_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_all(ways: Mapping[str, Callable[[int], object]]) -> dict[str, Timing]:
+        for n, run in enumerate([*ways.values()] * 2):
+            run(n)
+        return times(eager=1.0, inductor=2.0)(ways)
+
+    monkeypatch.setattr(dispatch, "_inductor", lambda graph, _: graph.stock.forward)
+    made: list[Dispatcher] = []
+
+    def backend(module: torch.fx.GraphModule, _: Any) -> Dispatcher:
+        made.append(Dispatcher(graph_of(module), Options(inductor=True), run_all))
+        return made[-1]
+
+    def grow(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x * 2
+
+    x = torch.zeros(3)
+    with torch.no_grad():
+        torch.compile(grow, backend=backend)(x)
+    assert torch.equal(x, torch.ones(3))
+    assert set(made[0].taken[0].times_s) == {"eager", "inductor"}
+
+
 def test_outputs_keep_their_strides() -> None:
     call, _ = compiled(lambda x: (x * 2).permute(2, 0, 1), Options(dispatch="ours"))
     x = torch.randn(2, 3, 4)
