@@ -26,7 +26,7 @@ _COMMON = (
     "-fno-strict-aliasing", "-fno-math-errno", "-fvisibility=hidden",
 )  # fmt: skip
 # Switching stacks pushes below the stack pointer: no red zone.
-_OBJECT = (*_COMMON, "-O2", "-c", "-mno-red-zone")
+_OBJECT = (*_COMMON, "-O2", "-c", "-mno-red-zone", "-fno-exceptions", "-fno-rtti")
 _KERNEL = (
     *_COMMON, "-O1", "-shared", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables",
 )  # fmt: skip

@@ -267,6 +267,7 @@ template <class T> static T take_one(std::deque<T>& from) {
 }
 
 bool land_something() {
+  fruitless = 0;
   if (L->seed && !loads.empty() && !arrivals.empty() && random_below(2)) {
     land_arrival(take_one(arrivals));
     return true;

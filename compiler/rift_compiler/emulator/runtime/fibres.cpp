@@ -103,8 +103,16 @@ static Thread* take(Warp& w) {
   return w.lanes[lane];
 }
 
+u32 fruitless;
+// Threads that poll keep a block from standing still: what they wait for must land all the same.
+static const u32 PATIENCE = 4096;
+
 static Thread* next_warp() {
   check_limit();
+  if (UNLIKELY(++fruitless > PATIENCE * warps.size())) {
+    fruitless = 0;
+    land_something();
+  }
   if (L->random_landing && random_below(4) == 0) land_something();
   for (;;) {
     u32 n = (u32)warps.size(), first = L->seed ? random_below(n) : current_warp + 1;

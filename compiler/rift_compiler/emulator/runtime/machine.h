@@ -64,6 +64,7 @@ u32 random_below(u32 n);
 
 void park(Thread* t, u32 line, const char* why);
 void wake(Thread* t);
+extern u32 fruitless;          // polls and turns since something last landed
 bool land_something();        // an asynchronous copy lands because nobody can run
 void describe_barriers(std::vector<char>& out);
 

@@ -155,6 +155,7 @@ bool mbarrier_wait(Thread* t, u32 line, u64 address, u64 state, bool token, bool
   u32 parity = token ? (u32)(state >> 32) & 1 : (u32)state & 1;
   if (!phase_done(*b, parity)) {
     if (!try_) {
+      fruitless += PATIENCE / 64;
       yield_now(t, line);
       if (!phase_done(*b, parity)) return false;
     } else {
