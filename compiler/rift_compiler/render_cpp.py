@@ -87,8 +87,8 @@ def program(
     dims: Sequence[Dim],
     prepared: Collection[str] = (),
 ) -> str:
-    """A whole file. rift_run(buffers in order, dims in order) returns rift_error; rift_prepare has
-    run before, and makes the buffers named by prepared."""
+    """A whole file. rift_run(buffers in order, dims in order) returns rift_errors(); rift_prepare
+    has run before, and makes the buffers named by prepared."""
     lanes = any(lane_of(k) is not None for k in kernels)
     lines = [prelude(n) for n in ("cpp.h", "scalar.h", *(("lanes.h",) if lanes else ()))]
     lines += [render(k, dims) + "\n" for k in kernels]
@@ -102,10 +102,10 @@ def _entry(
     name: str, kernels: Sequence[TileKernel], buffers: Sequence[Buffer], dims: int
 ) -> list[str]:
     place = {b.name: n for n, b in enumerate(buffers)}
-    lines = [f'extern "C" int {name}(void** b, const int64_t* d) {{', "  rift_error = 0;"]
+    lines = [f'extern "C" int {name}(void** b, const int64_t* d) {{']
     for k in kernels:
         args = [f"(const {b.dtype.cpp}*)b[{place[b.name]}]" for b in k.reads]
         args += [f"({b.dtype.cpp}*)b[{place[b.name]}]" for b in k.outs]
         args += [f"d[{n}]" for n in range(dims)]
         lines.append(f"  {k.name}({', '.join(args)});")
-    return [*lines, "  return rift_error;", "}", ""]
+    return [*lines, "  return rift_errors();", "}", ""]

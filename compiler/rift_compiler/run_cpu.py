@@ -31,7 +31,7 @@ class Program:
     layouts: dict[tuple[int, ...], Layout] = field(default_factory=dict)
     local: threading.local = field(default_factory=threading.local)
     sources: tuple[str, ...] = ()  # what prepared tensors are made of
-    prepared: tuple[tuple[Any, ...], dict[str, torch.Tensor]] | None = None
+    prepared: tuple[tuple[Any, ...], dict[str, torch.Tensor], int] | None = None
 
     def run(
         self, tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int]
@@ -42,7 +42,8 @@ class Program:
         if plan is None:
             plan = self.layouts[sizes] = layout(self.stages.loop, dims, self.stages.prepared)
         held = {n: _plain(t) for n, t in tensors.items()}
-        held |= self._prepare(held, dims)
+        made_once, failed = self._prepare(held, dims)
+        held |= made_once
         made = {n: torch.empty(s, dtype=self.dtypes[n]) for n, s in plan.outputs.items()}
         addresses = {n: t.data_ptr() for part in (held, made) for n, t in part.items()}
         if plan.total_bytes:
@@ -50,25 +51,27 @@ class Program:
             addresses |= {n: base + place for n, place in plan.places.items()}
         pointers = self.pointers(*[addresses[n] for n in self.names])
         error = self.library.rift_run(pointers, (ctypes.c_int64 * len(sizes))(*sizes))
-        return {**held, **made}, error
+        return {**held, **made}, error | failed
 
     def _prepare(
         self, held: Mapping[str, torch.Tensor], dims: Mapping[str, int]
-    ) -> dict[str, torch.Tensor]:
-        """What is made of constants: made again where one of them was written to or replaced."""
+    ) -> tuple[dict[str, torch.Tensor], int]:
+        """What is made of constants, and the errors it left: made again where one of them was
+        written to or replaced."""
         if not self.sources:
-            return {}
+            return {}, 0
         sizes = [dims[d.name] for d in self.stages.tensor.dims]
         state = *sizes, *((held[n].data_ptr(), _version(held[n])) for n in self.sources)
         if self.prepared is not None and self.prepared[0] == state:
-            return self.prepared[1]
+            return self.prepared[1:]
         buffers = {b.name: b for b in self.stages.buffers}
         made = {n: empty(buffers[n], dims, "cpu") for n in self.stages.prepared}
         known = {**held, **made}
         addresses = [known[n].data_ptr() if n in known else None for n in self.names]
-        self.library.rift_prepare(self.pointers(*addresses), (ctypes.c_int64 * len(sizes))(*sizes))
-        self.prepared = (state, made)
-        return made
+        dimensions = (ctypes.c_int64 * len(sizes))(*sizes)
+        error = self.library.rift_prepare(self.pointers(*addresses), dimensions)
+        self.prepared = (state, made, error)
+        return made, error
 
     def _block(self, size: int) -> torch.Tensor:
         block: torch.Tensor | None = getattr(self.local, "block", None)

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import rift_compiler
+from rift.errors import Failed
 from rift_compiler import interpret_tile, loop_ir
 from rift_compiler.api import Compiled
 
@@ -117,3 +118,20 @@ def test_weights_are_packed_once_and_again_when_they_change() -> None:
         layer.weight.copy_(_randn(48, 40))
         torch.testing.assert_close(c(x), layer(x), rtol=1e-5, atol=1e-5)
         assert not torch.equal(c(x), first)
+
+
+def test_errors_in_constants_are_told_at_every_call() -> None:
+    class Look(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("at", torch.tensor([1, 9]))
+            self.register_buffer("table", torch.randn(4, 3))
+
+        def forward(self, x: torch.Tensor) -> Any:
+            rows = self.table[self.at].exp()
+            return x @ rows.T + rows.sum()
+
+    c = rift_compiler.compile(Look().eval(), (torch.randn(20, 3),))
+    for _ in range(2):
+        with pytest.raises(Failed, match="index is out of range"):
+            c(torch.randn(20, 3))

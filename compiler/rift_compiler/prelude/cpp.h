@@ -6,6 +6,9 @@
 #define RIFT_INF INFINITY
 static int rift_error;  // 1: index out of range, 2: integer division by zero
 static inline void rift_fail(int code) { __atomic_fetch_or(&rift_error, code, __ATOMIC_RELAXED); }
+// The errors since they were last asked for. Calls that run at one time may get each other's, but
+// none is lost.
+static inline int rift_errors() { return __atomic_exchange_n(&rift_error, 0, __ATOMIC_RELAXED); }
 typedef _Float16 f16;
 struct bf16 { uint16_t bits; };
 static inline float rift_f16_to_f32(f16 x) { return (float)x; }
