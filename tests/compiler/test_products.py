@@ -128,7 +128,7 @@ def test_errors_in_constants_are_told_at_every_call() -> None:
             self.register_buffer("table", torch.randn(4, 3))
 
         def forward(self, x: torch.Tensor) -> Any:
-            rows = self.table[self.at].exp()
+            rows = self.get_buffer("table")[self.get_buffer("at")].exp()
             return x @ rows.T + rows.sum()
 
     c = rift_compiler.compile(Look().eval(), (torch.randn(20, 3),))
