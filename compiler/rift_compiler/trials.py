@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,7 +65,7 @@ def save(trial: Trial) -> Trial:
         marks = ", ".join("?" * (len(key) + 2))
         row = (*key.values(), now, json.dumps(document, allow_nan=False))
         db.execute(f"INSERT OR REPLACE INTO trials VALUES ({marks})", row)
-    return Trial(**{**{f: getattr(trial, f) for f in Trial.__dataclass_fields__}, "measured": now})
+    return replace(trial, measured=now)
 
 
 def every() -> list[Trial]:

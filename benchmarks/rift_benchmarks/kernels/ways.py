@@ -75,6 +75,7 @@ def stock(
     """Eager, and Inductor compiled for this number of threads, or why it is not there."""
     into.run["eager"] = problem.function
     into.run.pop("inductor", None)
+    into.reasons.pop("inductor", None)
     if not inductor:
         into.reasons["inductor"] = "not asked for"
         return
