@@ -158,6 +158,11 @@ class Module:
     text: str
 
     def excerpt(self, line: int) -> str:
-        """The text of one line, counted from 1."""
-        lines = self.text.splitlines()
-        return lines[line - 1].strip() if 1 <= line <= len(lines) else ""
+        """The text of one line, counted from 1; what moves a cursor is replaced."""
+        lines = self.text.split("\n")
+        return printable(lines[line - 1].strip()) if 1 <= line <= len(lines) else ""
+
+
+def printable(text: str) -> str:
+    """Text of a file from anywhere, for one line of a terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rift_compiler.emulator.findings import KINDS, Counts, Finding, LineCount
-from rift_compiler.emulator.ptx import Instruction, Module
+from rift_compiler.emulator.ptx import Instruction, Module, printable
 
 Sources = Mapping[int, tuple[int, int] | None]
 
@@ -50,7 +50,7 @@ def _finding(raw: _Finding, module: Module, sources: Sources) -> Finding:
 def _place(module: Module, source: tuple[int, int] | None) -> str | None:
     if source is None or source[0] not in module.files or source[1] == 0:
         return None
-    return f"{module.files[source[0]]}:{source[1]}"
+    return f"{printable(module.files[source[0]])}:{source[1]}"
 
 
 def counts_of(

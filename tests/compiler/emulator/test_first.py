@@ -148,6 +148,24 @@ def test_bad_launch(change: dict[str, object], message: str) -> None:
         launch(PTX, **given)  # type: ignore[arg-type]
 
 
+def test_what_a_file_says_moves_no_cursor(run_ptx: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    text = PTX.replace("add.f32", "addd.f32 /* \x1b[2J */")
+    with pytest.raises(WrongUsage) as refused:
+        launch(text, "twice", 1, 32, [np.zeros(32, np.float32), 32])
+    assert "addd.f32" in str(refused.value)
+    assert "\x1b" not in str(refused.value)
+
+
+def test_printf(run_cuda: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    source = """
+    extern "C" int printf(const char*, ...);
+    __global__ void k(double x) {
+      if (threadIdx.x == 3) printf("\\033[2J%d of %5.2f%% %lld %x\\n", threadIdx.x, x, -5ll, 255);
+    }"""
+    assert run_cuda(source, 1, 32, [2.5]).findings == ()
+    assert capfd.readouterr().err == "?[2J3 of  2.50% -5 ff\n"
+
+
 def test_endless_kernel_is_stopped(run_ptx: Any) -> None:
     result = run_ptx("L: bra L;", [], [], block=64, limit_s=0.2)
 

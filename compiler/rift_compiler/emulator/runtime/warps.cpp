@@ -159,6 +159,8 @@ void print_text(Thread* t, u32 line, u8* result, const u8* text, const u8* args)
     out += part;
     got++;
   }
+  for (char& c : out)  // the text may come from anywhere: it moves no one's cursor
+    if ((u8)c < 32 && c != '\n' && c != '\t') c = '?';
   fprintf(stderr, "%s", out.c_str());
   memcpy(result, &got, 4);
 }
