@@ -29,7 +29,7 @@ class _Launch(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_uint64) for name in (
             "arena", "arena_base", "arena_bytes", "regions", "granules", "written", "params",
-            "counts", "lines", "line_counts", "proxies",
+            "counts", "lines", "line_counts", "stack_bytes", "proxies",
         )),
         ("grid", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3),
@@ -92,7 +92,8 @@ def launch(
         grid=(ctypes.c_uint32 * 3)(*shape[0]), block=(ctypes.c_uint32 * 3)(*shape[1]),
         static_shared=layout.static_shared_bytes, dynamic_shared=smem_bytes,
         local_bytes=translated.local_bytes, checks=_mask(chosen), seed=seed, exact=exact,
-        arch=_arch(module), random_landing=seed != 0, limit_s=limit_s, proxies=translated.proxies,
+        arch=_arch(module), random_landing=seed != 0, limit_s=limit_s,
+        stack_bytes=translated.stack_bytes, proxies=translated.proxies,
     )  # fmt: skip
     cpu = time.process_time()
     if library.rift_launch(ctypes.byref(given)):

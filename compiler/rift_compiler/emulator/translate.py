@@ -25,6 +25,9 @@ from rift_compiler.emulator.ptx import (
 )
 from rift_compiler.emulator.types import TYPES, register_c
 
+_STACK_BYTES = 128 * 1024  # of a fibre, for what it calls in the runtime
+_ARRAY_BYTES = 1024  # at most what an instruction on matrices passes through memory
+_MATRIX = ("mma", "ldmatrix", "stmatrix", "wgmma")
 _ENDS = ("bra", "brx", "ret", "exit", "trap")
 
 
@@ -32,7 +35,8 @@ _ENDS = ("bra", "brx", "ret", "exit", "trap")
 class Translated:
     """`blocks` are the instructions of each basic block, which `counts` of a launch counts.
 
-    `proxies`: whether any is done by the asynchronous proxy.
+    `proxies`: whether any is done by the asynchronous proxy. `stack_bytes` is more than a thread's
+    C++ can take, on a machine that keeps every register in memory.
     """
 
     source: str
@@ -40,6 +44,7 @@ class Translated:
     local_bytes: int
     blocks: tuple[tuple[Instruction, ...], ...]
     proxies: bool
+    stack_bytes: int
 
 
 def entry_of(module: Module, name: str | None) -> Function:
@@ -64,19 +69,20 @@ def translate(module: Module, entry: Function) -> Translated:
     functions = reachable(module, entry)
     layout = lay_out(module, entry, functions)
     blocks: list[tuple[Instruction, ...]] = []
-    parts, local = [], 0
+    parts, local, stack = [], 0, _STACK_BYTES
     for function in functions:
         if function.body is not None:
             writer = _Writer(module, function, layout, blocks)
             parts.append(writer.text())
             local += align(writer.frame_bytes, 16)
+            stack += writer.stack_bytes
     number = list(module.functions).index(entry.name)
     parts.append(
         'extern "C" __attribute__((visibility("default"))) int rift_launch(Launch* l) '
         f"{{ return launch_kernel(l, f{number}); }}\n"
     )
     proxies = any(_by_proxy(ins) for block in blocks for ins in block)
-    return Translated("\n".join(parts), layout, local, tuple(blocks), proxies)
+    return Translated("\n".join(parts), layout, local, tuple(blocks), proxies, align(stack, 4096))
 
 
 def _by_proxy(ins: Instruction) -> bool:
@@ -94,7 +100,7 @@ class _Writer:
         layout: Layout,
         blocks: list[tuple[Instruction, ...]],
     ) -> None:
-        self.frame_bytes = 0
+        self.frame_bytes = self.stack_bytes = 0
         self._function = function
         self._layout = layout
         self._blocks = blocks
@@ -162,6 +168,7 @@ class _Writer:
         bits = max(TYPES[each.type].bits, 1)
         first = self._registers
         self._registers += count
+        self.stack_bytes += count * max(8, bits // 8)
         if each.count is None:
             scope.add(each.name, Register(f"r{first}", bits))
         else:
@@ -179,6 +186,7 @@ class _Writer:
         if v.space == "param":
             c = f"b{self._buffers}"
             self._buffers += 1
+            self.stack_bytes += v.size_bytes + 16
             self._declared.append(f"alignas(16) u8 {c}[{max(v.size_bytes, 1)}];")
             return Place("buffer", c, v.size_bytes)
         raise WrongUsage(f"PTX line {v.line}: a .{v.space} variable inside a function")
@@ -218,6 +226,7 @@ class _Writer:
         code = self._code
         code.ins = ins
         self._block.append(ins)
+        self.stack_bytes += _ARRAY_BYTES * (ins.opcode in _MATRIX)
         if ins.guard is None:
             if not batched(ins) and not may_pass(code):
                 code.flush()

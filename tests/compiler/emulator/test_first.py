@@ -171,3 +171,20 @@ def test_endless_kernel_is_stopped(run_ptx: Any) -> None:
 
     assert [f.kind for f in result.findings] == ["limit"]
     assert "64 threads (0..63) at line" in result.findings[0].message
+
+
+def test_many_registers_and_large_call_buffers_fit(run_ptx: Any) -> None:
+    """A thread's stack is as large as its PTX can need: values must survive a rendezvous."""
+    count = 3000
+    body = [f".reg .b32 %r<{count}>, %t; .reg .b64 %p; .param .b8 big[400000];"]
+    body.append("mov.u32 %t, %tid.x; ld.param.u64 %p, [out]; mad.wide.u32 %p, %t, 4, %p;")
+    body += [f"add.u32 %r{i}, %t, {i};" for i in range(count)]
+    body.append("st.param.b32 [big+399996], %t; bar.warp.sync -1; ld.param.b32 %t, [big+399996];")
+    body += [f"xor.b32 %t, %t, %r{i};" for i in range(count)]
+    body.append("st.global.u32 [%p], %t;")
+    out = np.zeros(32, np.uint32)
+
+    assert run_ptx("\n".join(body), [out], [".u64 out"], block=32).findings == ()
+
+    want = [t ^ np.bitwise_xor.reduce(t + np.arange(count)) for t in range(32)]
+    assert out.tolist() == want

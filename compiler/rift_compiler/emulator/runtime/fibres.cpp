@@ -30,7 +30,6 @@ static f64 deadline;
 static u8* stacks;
 static u64 stacks_bytes;
 static u64 random_state;
-static const u64 STACK_BYTES = 256 * 1024;
 static const u64 STAGGER = 192;  // stacks at a power-of-two stride would share cache sets
 
 u32 random_below(u32 n) {  // xorshift64*
@@ -176,7 +175,7 @@ void thread_exit(Thread* t) {
 }
 
 static void prepare_stack(Thread* t) {
-  u8* top = stacks + (t->id + 1) * (STACK_BYTES + STAGGER);
+  u8* top = stacks + (t->id + 1) * (L->stack_bytes + STAGGER);
   top = (u8*)((u64)top & ~63ull);
   u64* p = (u64*)top;
   *--p = 0;                  // run_fibre's return address: never used
@@ -186,16 +185,18 @@ static void prepare_stack(Thread* t) {
 
 // Allocated once a launch; a page below each stack is not needed: frames are bounded, and
 // recursion is refused when translated.
-static void make_threads() {
+static bool make_threads() {
   u32 n = M.block[0] * M.block[1] * M.block[2];
   threads.assign(n, Thread());
   warps.assign((n + 31) / 32, Warp());
-  u64 need = (n + 1) * (STACK_BYTES + STAGGER);
+  u64 need = (n + 1) * (L->stack_bytes + STAGGER);
   if (need > stacks_bytes) {
     if (stacks) munmap(stacks, stacks_bytes);
-    stacks = (u8*)mmap(0, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stacks = (u8*)mmap(0, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     stacks_bytes = need;
   }
+  if (stacks == MAP_FAILED) stacks = nullptr, stacks_bytes = 0;
+  return stacks;
 }
 
 static void reset_thread(Thread& t, u32 id) {

@@ -63,8 +63,7 @@ int launch_kernel(Launch* launch, void (*entry)(Thread*)) {
   deadline = now_s() + L->limit_s, picks = 0;
   random_state = L->seed * 0x9E3779B97F4A7C15ull + 1;
   describe_machine();
-  make_threads();
-  if (!make_memory()) return 1;
+  if (!make_threads() || !make_memory()) return 1;
   make_clocks();
   reset_releases(true);
   reset_global_shadow();

@@ -41,6 +41,7 @@ struct Finding { u32 kind, line, other, count; char text[512]; };
 struct Launch {
   u64 arena, arena_base, arena_bytes, regions, granules, written, params;
   u64 counts, lines, line_counts;  // lines: how many; line_counts: 4 for each line
+  u64 stack_bytes;  // of a fibre
   u64 proxies;  // whether the kernel has instructions of the asynchronous proxy
   u32 grid[3], block[3], static_shared, dynamic_shared, local_bytes, checks, seed, exact, arch;
   u32 random_landing;
