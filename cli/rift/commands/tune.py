@@ -15,6 +15,7 @@ from rift.terminal import Status, listing, out, print_json, printable, say
 if TYPE_CHECKING:
     from rift_compiler.trials import Trial
 
+SHOWN_INPUTS = 4
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -108,4 +109,7 @@ def _micros(t: Trial, way: str) -> str:
 
 def _problem(t: Trial) -> str:
     reason = f" ({t.reason})" if t.reason else ""
-    return printable(f"{t.what} {t.of.shapes}{reason}").replace("[", r"\[")
+    inputs = t.of.shapes.split(" ")
+    more = [f"... ({len(inputs)} inputs)"] if len(inputs) > SHOWN_INPUTS else []
+    shapes = " ".join([*inputs[:SHOWN_INPUTS], *more])
+    return printable(f"{t.what} {shapes}{reason}").replace("[", r"\[")
