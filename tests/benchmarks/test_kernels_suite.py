@@ -36,7 +36,9 @@ from rift_benchmarks.kernels.problems import Problem
 from rift_benchmarks.kernels.result import Machine, Result, Row
 from rift_benchmarks.kernels.ways import Ways
 from rift_compiler import trials
+from rift_compiler.dispatch import Dispatcher
 from rift_compiler.measure import Timing
+from rift_compiler.torch_graph import graph_of
 
 pytestmark = pytest.mark.usefixtures("home")
 COMMITTED = Path(__file__).parents[2] / "docs/kernels-result.schema.json"
@@ -127,6 +129,28 @@ def test_a_problem_becomes_a_row_and_a_record(monkeypatch: pytest.MonkeyPatch) -
     (trial,) = trials.every()
     assert (trial.choice, trial.what, trial.of.threads) == ("ours", "matmul", 1)
     assert trial.of.shapes == "f32[8,8] f32[8,8]"
+
+
+def test_torch_compile_uses_the_record_of_the_suite(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured(tiny(), monkeypatch)
+    made: list[Dispatcher] = []
+
+    def backend(module: torch.fx.GraphModule, _: Any) -> Dispatcher:
+        made.append(Dispatcher(graph_of(module)))
+        return made[-1]
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.no_grad():
+            x = torch.randn(8, 8)
+            torch._dynamo.reset()
+            out = torch.compile(lambda left, right: torch.matmul(left, right), backend=backend)
+            torch.testing.assert_close(out(x, x + 1), x @ (x + 1))
+    finally:
+        torch.set_num_threads(threads)
+    assert made[0].kernels  # ours runs
+    assert made[0].taken == []  # and nothing was measured
 
 
 def test_rotation_decides_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
