@@ -58,5 +58,5 @@ def _cost(k: Kernel, target: Target, sizes: Mapping[str, int]) -> Cost:
     """A kernel's cost, with what the lanes that it leaves idle could have moved."""
     counted = cost(nest(k, plain_schedule(k)), sizes)
     used = lanes(nest(k, schedule_cuda.schedule(k)), sizes)
-    busy = min(1.0, used / target.lanes)
+    busy = min(1.0, used / target.lanes) or 1.0  # nothing to do keeps nothing waiting
     return replace(counted, idle=counted.predicted_work * (1 / busy - 1) + target.launch_bytes)

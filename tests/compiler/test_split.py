@@ -126,3 +126,10 @@ def test_a_kernel_that_fills_the_gpu_is_left_whole() -> None:
     c = rift_compiler.compile(torch.matmul, (_randn(4096, 64), _randn(64, 4096)), target="sm_90a")
 
     assert not [s for s in c.stages.steps if s.rule == "split-fold"]
+
+
+def test_tensors_without_elements_compile_for_a_gpu() -> None:
+    for shape in ((0, 8), (3, 0)):
+        c = rift_compiler.compile(lambda x: (x * 2).sum(-1), (torch.ones(shape),), target="sm_90a")
+
+        assert not [s for s in c.stages.steps if s.rule == "split-fold"]
