@@ -60,15 +60,19 @@ def _one(where: str, ours: Any, theirs: Any) -> Agreement:
     if ours.dtype is not theirs.dtype or ours.shape != theirs.shape:
         what = f"{where}: {ours.dtype} {tuple(ours.shape)}"
         return Agreement(math.inf, 0.0, f"{what} instead of {theirs.dtype} {tuple(theirs.shape)}")
-    if torch.equal(ours, theirs):
-        return Agreement(0.0, ALLOWED.get(theirs.dtype, 0.0), where)
-    if theirs.dtype not in ALLOWED:
-        return Agreement(math.inf, 0.0, f"{where}: {theirs.dtype} differs")
+    allowed = ALLOWED.get(theirs.dtype, 0.0)
+    gap = difference(ours, theirs)
+    return Agreement(gap, allowed, f"{where}: infinity or NaN" if gap == math.inf else where)
+
+
+def difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """The largest difference of two tensors of one shape, relative to the largest finite value of
+    theirs; inf where only one of them is NaN, or an infinity is not the same in both."""
     a, b = ours.double(), theirs.double()
     finite = a.isfinite() & b.isfinite()
     if not ((a == b) | (a.isnan() & b.isnan()) | finite).all():
-        return Agreement(math.inf, ALLOWED[theirs.dtype], f"{where}: infinity or NaN")
-    zero = torch.zeros((), dtype=torch.float64)
-    scale = torch.where(finite, b, zero).abs().max().item() or 1.0
-    gap = torch.where(finite, a - b, zero).abs().max().item()
-    return Agreement(gap / scale, ALLOWED[theirs.dtype], where)
+        return math.inf
+    if torch.equal(ours, theirs) or not finite.any():
+        return 0.0
+    scale = b[finite].abs().max().item() or 1.0
+    return float((a - b)[finite].abs().max().item() / scale)

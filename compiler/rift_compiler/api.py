@@ -146,6 +146,7 @@ def compile(
     example_inputs: Sequence[Any],
     target: str = "cpu",
     dynamic: Dynamic = None,
+    frozen: bool = False,
 ) -> Compiled:
     """Compile a function or nn.Module for inputs like example_inputs.
 
@@ -154,7 +155,10 @@ def compile(
     values given. The result takes the same inputs, contiguous or not, and returns the same
     structure of outputs, of the same shapes and types; it computes what eval-mode eager PyTorch
     computes under no_grad. target: cpu, or sm_80, sm_89, sm_90a, sm_120a. dynamic: sizes that may
-    change from call to call, by input name and dimension: {"x": {1: "seq"}}.
+    change from call to call, by input name and dimension: {"x": {1: "seq"}}. frozen: parameters
+    will not change any more: on the CPU, what depends on them alone (weights in the order of the
+    lanes) is computed once. Writes that PyTorch counts are seen even so; `weight.data.mul_(2)` is
+    not counted.
 
     Raises Unsupported for whatever is not supported: the op, the argument, the source line. A
     model that fails on example_inputs raises its own error.
@@ -162,7 +166,8 @@ def compile(
     traced = trace(fn_or_module, example_inputs, dynamic)
     lowered = lower(traced)
     hints = _hints(traced, lowered, example_inputs)
-    return Compiled(traced, lowered, lower_all(lowered.program, target, hints, lowered.bound))
+    constants = tuple(lowered.bound) if frozen else ()
+    return Compiled(traced, lowered, lower_all(lowered.program, target, hints, constants))
 
 
 def _hints(traced: TorchProgram, lowered: Lowered, inputs: Sequence[Any]) -> dict[str, int]:

@@ -18,6 +18,16 @@ from rift_compiler.pipeline import Stages
 from rift_compiler.tensor_ir import Buffer
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What was made of constants: of which state of which memory, and the errors it left."""
+
+    state: tuple[object, ...]
+    seen: tuple[torch.Tensor, ...]
+    made: dict[str, torch.Tensor]
+    error: int
+
+
 @dataclass
 class Program:
     """A loaded library, the memory between its kernels (one block for each calling thread, kept
@@ -31,7 +41,7 @@ class Program:
     layouts: dict[tuple[int, ...], Layout] = field(default_factory=dict)
     local: threading.local = field(default_factory=threading.local)
     sources: tuple[str, ...] = ()  # what prepared tensors are made of
-    prepared: tuple[tuple[Any, ...], dict[str, torch.Tensor], int] | None = None
+    prepared: Prepared | None = None
 
     def run(
         self, tensors: Mapping[str, torch.Tensor], dims: Mapping[str, int]
@@ -42,7 +52,7 @@ class Program:
         if plan is None:
             plan = self.layouts[sizes] = layout(self.stages.loop, dims, self.stages.prepared)
         held = {n: _plain(t) for n, t in tensors.items()}
-        made_once, failed = self._prepare(held, dims)
+        made_once, failed = self._prepare(tensors, held, dims)
         held |= made_once
         made = {n: torch.empty(s, dtype=self.dtypes[n]) for n, s in plan.outputs.items()}
         addresses = {n: t.data_ptr() for part in (held, made) for n, t in part.items()}
@@ -54,23 +64,28 @@ class Program:
         return {**held, **made}, error | failed
 
     def _prepare(
-        self, held: Mapping[str, torch.Tensor], dims: Mapping[str, int]
+        self,
+        tensors: Mapping[str, torch.Tensor],
+        held: Mapping[str, torch.Tensor],
+        dims: Mapping[str, int],
     ) -> tuple[dict[str, torch.Tensor], int]:
-        """What is made of constants, and the errors it left: made again where one of them was
-        written to or replaced."""
+        """What is made of constants, and the errors it left: made again where PyTorch counted a
+        write to one of them, or it has other memory. The memory seen is kept, so that its address
+        cannot come back with other values."""
         if not self.sources:
             return {}, 0
         sizes = [dims[d.name] for d in self.stages.tensor.dims]
-        state = *sizes, *((held[n].data_ptr(), _version(held[n])) for n in self.sources)
-        if self.prepared is not None and self.prepared[0] == state:
-            return self.prepared[1:]
+        state = *sizes, *((tensors[n].data_ptr(), _version(tensors[n])) for n in self.sources)
+        if self.prepared is not None and self.prepared.state == state:
+            return self.prepared.made, self.prepared.error
         buffers = {b.name: b for b in self.stages.buffers}
         made = {n: empty(buffers[n], dims, "cpu") for n in self.stages.prepared}
         known = {**held, **made}
         addresses = [known[n].data_ptr() if n in known else None for n in self.names]
         dimensions = (ctypes.c_int64 * len(sizes))(*sizes)
         error = self.library.rift_prepare(self.pointers(*addresses), dimensions)
-        self.prepared = (state, made, error)
+        seen = tuple(tensors[n].detach() for n in self.sources)
+        self.prepared = Prepared(state, seen, made, error)
         return made, error
 
     def _block(self, size: int) -> torch.Tensor:
@@ -81,10 +96,10 @@ class Program:
 
 
 def _plain(t: torch.Tensor) -> torch.Tensor:
-    """A tensor as kernels read it: on the CPU, row-major."""
-    if t.is_cpu and t.is_contiguous():
+    """A tensor as kernels read it: on the CPU, row-major, no sign left to be applied."""
+    if t.is_cpu and t.is_contiguous() and not t.is_neg():
         return t
-    return t.detach().cpu().contiguous()
+    return t.detach().cpu().resolve_neg().contiguous()
 
 
 def _version(t: torch.Tensor) -> object:

@@ -25,7 +25,7 @@ def run(
 ) -> tuple[dict[str, torch.Tensor], int]:
     """Everything that the kernels store, by name; errors in data trap, and show at a later call."""
     device = torch.device("cuda", torch.cuda.current_device())
-    held = {name: t.detach().to(device).contiguous() for name, t in tensors.items()}
+    held = {name: t.detach().to(device).resolve_neg().contiguous() for name, t in tensors.items()}
     for b in stages.buffers:
         if b.name not in held:
             held[b.name] = empty(b, dims, device)

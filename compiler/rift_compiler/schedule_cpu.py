@@ -109,7 +109,7 @@ def _multiplies(f: Node, rows: Node, columns: Node) -> bool:
 
 
 def _product(k: Kernel) -> Schedule:
-    """Tiles of rows x columns; a part of 4 x COLUMNS results in registers at a time."""
+    """Tiles of rows x columns; HEIGHT x COLUMNS results in registers at a time."""
     found = product(k)
     assert found is not None
     height = max(HEIGHT // len(found.folds), 1)

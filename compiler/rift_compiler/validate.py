@@ -12,22 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch.utils import _pytree as pytree
 
 from rift_compiler import interpret_tile, run_cpu
+from rift_compiler.agree import ALLOWED, difference
 from rift_compiler.api import Compiled
 from rift_compiler.interpret import value_of
 from rift_compiler.loop_ir import Kernel
 from rift_compiler.tensor_ir import Buffer
 
 Array = npt.NDArray[Any]
-
-# What rounding may do, relative to a tensor's largest value: about sqrt(n) roundings of the type's
-# unit in n = 10^6 additions (Higham, Accuracy and Stability, 2002, section 4.2). Integers: nothing.
-TOLERANCE = {"f64": 1e-12, "f32": 2e-4, "f16": 2e-2, "bf16": 6e-2}
 
 
 @dataclass(frozen=True)
@@ -121,10 +117,7 @@ def to_numpy(t: torch.Tensor) -> Array:
 
 
 def _compared(stage: str, b: Buffer, got: Array, want: Array) -> Checked:
-    allowed = TOLERANCE.get(b.dtype.name, 0.0)
-    a, w = np.asarray(got, np.float64), np.asarray(want, np.float64).reshape(got.shape)
-    finite = np.isfinite(w)
-    odd = ~((a == w) | (np.isnan(a) & np.isnan(w)) | (finite & np.isfinite(a)))
-    scale = float(np.abs(w[finite]).max(initial=0.0)) or 1.0
-    gap = np.abs(np.where(finite & np.isfinite(a), a - w, 0.0)).max(initial=0.0) / scale
-    return Checked(stage, b.name, float("inf") if odd.any() else float(gap), allowed)
+    """Integers are to be equal; see agree.py for the rest."""
+    allowed = ALLOWED.get(getattr(torch, b.dtype.torch), 0.0)
+    ours, theirs = torch.as_tensor(got), torch.as_tensor(want).reshape(got.shape)
+    return Checked(stage, b.name, difference(ours, theirs), allowed)

@@ -104,10 +104,10 @@ def test_the_packed_form_is_the_same_program() -> None:
     _close(torch.as_tensor(held[c.stages.loop.outputs[0]]), x.double() @ w.double().T, 9)
 
 
-def test_weights_are_packed_once_and_again_when_they_change() -> None:
+def test_frozen_weights_are_packed_once_and_again_when_they_change() -> None:
     layer = torch.nn.Linear(40, 48)
     x = _randn(20, 40)
-    c = rift_compiler.compile(layer, (x,))
+    c = rift_compiler.compile(layer, (x,), frozen=True)
     first = c(x)
 
     assert c.stages.prepared
@@ -131,7 +131,32 @@ def test_errors_in_constants_are_told_at_every_call() -> None:
             rows = self.get_buffer("table")[self.get_buffer("at")].exp()
             return x @ rows.T + rows.sum()
 
-    c = rift_compiler.compile(Look().eval(), (torch.randn(20, 3),))
+    c = rift_compiler.compile(Look().eval(), (torch.randn(20, 3),), frozen=True)
     for _ in range(2):
         with pytest.raises(Failed, match="index is out of range"):
             c(torch.randn(20, 3))
+
+
+def test_writes_that_torch_does_not_count_are_seen_by_default() -> None:
+    layer = torch.nn.Linear(40, 48)
+    x = _randn(20, 40)
+    c = rift_compiler.compile(layer, (x,))
+    first = c(x)
+    layer.weight.data.mul_(2.0)
+
+    assert not c.stages.prepared
+    assert not torch.equal(c(x), first)
+    torch.testing.assert_close(c(x), layer(x), rtol=1e-5, atol=1e-5)
+
+
+def test_frozen_weights_with_gaps_are_seen_to_change() -> None:
+    wide = _randn(48, 80)
+    layer = torch.nn.Linear(40, 48)
+    layer.weight = torch.nn.Parameter(wide[:, ::2])
+    x = _randn(20, 40)
+    c = rift_compiler.compile(layer, (x,), frozen=True)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(c(x), layer(x), rtol=1e-5, atol=1e-5)
+            layer.weight.mul_(2.0)
+            torch.testing.assert_close(c(x), layer(x), rtol=1e-5, atol=1e-5)

@@ -264,3 +264,10 @@ def test_a_negated_constant_is_rendered() -> None:
     from rift_compiler.render_cpp import CPP
 
     assert Render(CPP, {}, {}).text(apply("neg", const(-2.0, f32))) == "(-(-2.0f))"
+
+
+def test_a_sign_that_torch_has_put_off_is_applied() -> None:
+    x = torch.randn(5, dtype=torch.complex64).conj().imag
+
+    assert x.is_neg()
+    assert torch.equal(rift_compiler.compile(lambda x: x * 2, (torch.ones(5),))(x), x * 2)
