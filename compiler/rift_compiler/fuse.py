@@ -41,11 +41,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Improved:
-    """A kernel as cheap as the rules make it, its cost, and how its last axis runs."""
+    """A kernel as cheap as the rules make it, and its cost."""
 
     kernel: Kernel
     cost: Cost
-    schedule: Schedule
 
 
 @dataclass
@@ -64,8 +63,8 @@ class Fuser:
         self.buffers = {b.name: b for b in self.program.inputs}
         self.buffers |= {d.buffer.name: d.buffer for d in self.program.defs}
 
-    def run(self) -> tuple[LoopProgram, tuple[Schedule, ...]]:
-        """The kernels, and how each runs plainly."""
+    def run(self) -> LoopProgram:
+        """The kernels."""
         values = {name: _plain(d) for name, d in self.defs.items()}
         outputs = set(self.program.outputs)
         for d in reversed(self.program.defs):
@@ -75,7 +74,7 @@ class Fuser:
             for n, (name, value) in enumerate(values.items())
         ]
         p, kernels = self.program, tuple(i.kernel for i in made)
-        return LoopProgram(p.dims, p.inputs, kernels, p.outputs), tuple(i.schedule for i in made)
+        return LoopProgram(p.dims, p.inputs, kernels, p.outputs)
 
     def place(self, name: str, values: dict[str, Node], outputs: set[str]) -> None:
         """Inline a tensor into its consumers, or leave it stored."""
@@ -139,8 +138,8 @@ class Fuser:
     def counted(self, d: Def, value: Node, name: str) -> Improved:
         """A kernel and its cost, under the plain schedule that costs least."""
         k = self.kernel(d, value, name)
-        options = [Improved(k, cost(nest(k, s), self.sizes), s) for s in _plain_schedules(k)]
-        return min(options, key=lambda i: i.cost.predicted)
+        costs = [cost(nest(k, s), self.sizes) for s in _plain_schedules(k)]
+        return Improved(k, min(costs, key=lambda c: c.predicted))
 
 
 def plain_schedule(k: Kernel) -> Schedule:
@@ -230,10 +229,7 @@ def inline(value: Node, known: Mapping[str, tuple[tuple[Node, ...], Node]]) -> N
     return rewrite(rewrite(value, change), simplest)
 
 
-def fuse(
-    p: TensorProgram, sizes: Mapping[str, int]
-) -> tuple[LoopProgram, tuple[Schedule, ...], tuple[Step, ...]]:
-    """Kernels of a program, how each runs plainly, and the decisions that led to them."""
+def fuse(p: TensorProgram, sizes: Mapping[str, int]) -> tuple[LoopProgram, tuple[Step, ...]]:
+    """Kernels of a program, and the decisions that led to them."""
     fuser = Fuser(p, sizes)
-    loop, schedules = fuser.run()
-    return loop, schedules, tuple(fuser.steps)
+    return fuser.run(), tuple(fuser.steps)

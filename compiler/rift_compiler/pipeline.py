@@ -58,20 +58,17 @@ def lower_all(
     """Every stage of a Tensor IR program. sizes: what the dims are expected to be; constants: the
     inputs that are the same at every call, but for rare changes (parameters)."""
     tensor_ir.verify(program)
-    loop, plain, steps = fuse(program, sizes)
+    loop, steps = fuse(program, sizes)
     chosen = target_named(target)
     cuda = chosen.cuda
     if cuda:
         loop, more = split(loop, chosen, sizes)
         steps += more
-    else:
-        loop = pack(loop)
-        plain = tuple(map(plain_schedule, loop.kernels))
-    loop_ir.verify(loop)
-    if cuda:
         schedules = tuple(map(schedule_cuda.schedule, loop.kernels))
     else:
-        schedules = tuple(map(schedule_cpu.schedule, loop.kernels, plain))
+        loop = pack(loop)
+        schedules = tuple(schedule_cpu.schedule(k, plain_schedule(k)) for k in loop.kernels)
+    loop_ir.verify(loop)
     tiles = tuple(tile_ir.verify(nest(k, s)) for k, s in zip(loop.kernels, schedules, strict=True))
     if not cuda:
         prepared = _prepared(loop, constants)
