@@ -15,6 +15,7 @@ from rift.errors import RiftError
 
 # name: (module with a Typer `app`, help)
 COMMANDS = {
+    "host": ("rift.commands.host", "Servers that Rift knows: add, list, remove, facts."),
     "deploy": (
         "rift.commands.deploy",
         "Serve models: model, list, show, logs, stop, recipes, engine.",
@@ -40,6 +41,7 @@ EXTRA_OF = {
     **dict.fromkeys(("gguf", "ml_dtypes", "safetensors", "tokenizers"), "serve-cpu"),
     **dict.fromkeys(("torch", "sympy", "cuda"), "compiler"),
     "triton": "triton",
+    **dict.fromkeys(("fabric", "paramiko"), "provision"),
     **dict.fromkeys(("httptools", "uvloop", "numpy", "matplotlib", "jinja2"), "bench"),
 }
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it

@@ -41,6 +41,12 @@ MIGRATIONS = (
         PRIMARY KEY (problem, shapes, threads, device, allocator, compiler, stock)
     ) STRICT;
     """,
+    """
+    CREATE TABLE hosts (
+        name TEXT PRIMARY KEY,
+        document TEXT NOT NULL CHECK (json_valid(document))
+    ) STRICT;
+    """,
 )
 
 
