@@ -16,6 +16,10 @@ from rift.errors import RiftError
 # name: (module with a Typer `app`, help)
 COMMANDS = {
     "host": ("rift.commands.host", "Servers that Rift knows: add, list, remove, facts."),
+    "provision": (
+        "rift.commands.provision",
+        "Turn servers into hosts for GPU VMs: check, plan.",
+    ),
     "deploy": (
         "rift.commands.deploy",
         "Serve models: model, list, show, logs, stop, recipes, engine.",

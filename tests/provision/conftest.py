@@ -108,7 +108,7 @@ class Recording:
                 self.link(f"{at}/driver", f"/sys/bus/pci/drivers/{value}")
         elif key == "group":
             self.link(f"{at}/iommu_group", f"/sys/kernel/iommu_groups/{value}")
-            self.files.setdefault(f"/sys/kernel/iommu_groups/{value}/type", Entry(b"identity\n"))
+            self.files.setdefault(f"/sys/kernel/iommu_groups/{value}/type", Entry(b"DMA-FQ\n"))
         elif key == "bars":
             self.put(f"{at}/resource", "".join(map(bar, value.split(","))))
         else:
