@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rift.errors import Blocked
-from rift_provision import grub_settings, kernel_options
+from rift_provision import grub_settings
 from rift_provision.facts import Facts
 from rift_provision.facts.files import File
 from rift_provision.grub_settings import GrubFile
 from rift_provision.kernel_options import Change
 
+RESCUE = "-0-rescue"
 KERNEL_CMDLINE = "/etc/kernel/cmdline"
+PROXMOX_REFRESH = ("proxmox-boot-tool", "refresh")
 OPTIONS = re.compile(r"^(\s*options[ \t]+)(.*)$", re.MULTILINE)
 
 
@@ -98,9 +100,9 @@ def _started_by_grub(facts: Facts) -> bool:
 def _systemd_boot(facts: Facts) -> Loader:
     boot, title = facts.boot, facts.boot.loader_info or ""
     if boot.proxmox_boot_tool:
-        refresh = ("proxmox-boot-tool", "refresh")
         _text(facts.files, KERNEL_CMDLINE)
-        return Loader("proxmox", f"{title}, proxmox-boot-tool", (KERNEL_CMDLINE,), refresh)
+        title += ", proxmox-boot-tool"
+        return Loader("proxmox", title, (KERNEL_CMDLINE,), PROXMOX_REFRESH)
     if boot.unified or not boot.entries:
         raise Blocked(
             f"{title} starts a unified kernel image, which has its command line built in; "
@@ -116,17 +118,24 @@ def _grub(facts: Facts) -> Loader:
     files = [path for path in facts.files if posixpath.dirname(path) == "/etc/default/grub.d"]
     if not facts.boot.grub_directory:
         files = []
-    refresh = ("update-grub",) if facts.software.package_manager == "apt" else _mkconfig(facts)
-    return Loader("grub", title, (grub_settings.MAIN, *sorted(files)), refresh)
+    return Loader("grub", title, (grub_settings.MAIN, *sorted(files)), _grub_refresh(facts))
 
 
-def _mkconfig(facts: Facts) -> tuple[str, ...]:
+def _grub_refresh(facts: Facts) -> tuple[str, ...]:
+    if facts.boot.proxmox_boot_tool:  # GRUB reads a copy on the EFI partitions
+        return PROXMOX_REFRESH
+    if facts.software.package_manager == "apt":
+        return ("update-grub",)
     return ("grub2-mkconfig", "-o", "/boot/grub2/grub.cfg")
 
 
 def _entries(facts: Facts) -> tuple[str, ...]:
-    """The entries, and what kernels that are installed later get theirs from."""
-    for path in facts.boot.entries:
+    """The entries, and what kernels that are installed later get theirs from.
+
+    Not the rescue entry: it stays a way to boot without what was added.
+    """
+    entries = tuple(path for path in facts.boot.entries if RESCUE not in path)
+    for path in entries:
         match = OPTIONS.search(_text(facts.files, path))
         if match and "$kernelopts" in match[2]:
             raise Blocked(
@@ -134,7 +143,7 @@ def _entries(facts: Facts) -> tuple[str, ...]:
                 "grub2-mkconfig -o /boot/grub2/grub.cfg --update-bls-cmdline"
             )
     later = (KERNEL_CMDLINE,) if KERNEL_CMDLINE in facts.files else ()
-    return (*facts.boot.entries, *later)
+    return (*entries, *later)
 
 
 def _edited(path: str, text: str, change: Change) -> str:
@@ -170,9 +179,3 @@ def _text(files: Mapping[str, File], path: str, default: str | None = None) -> s
     if text is None:
         raise Blocked(f"{path} is not UTF-8 text: edit it by hand")
     return text
-
-
-def missing(line: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Those words that a command line does not have."""
-    there = kernel_options.words(line)
-    return tuple(word for word in wanted if word not in there)

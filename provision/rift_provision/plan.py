@@ -194,7 +194,7 @@ def _commands(
     if early and tool:
         yield Command(INITRAMFS[tool], "files", "the initramfs binds cards and sets vfio-pci up")
     words = [part for part in report.parts if (part.options or part.without) and part.pending]
-    if loader.refresh and (change or words or (early and loader.kind == "proxmox")):
+    if loader.refresh and (change or words or (early and report.case.facts.boot.proxmox_boot_tool)):
         yield Command(loader.refresh, "files", "the boot loader reads its own copy")
     if vfio_files.RULES in changed:
         yield Command(("udevadm", "control", "--reload"), "files", "udev reads its rules again")

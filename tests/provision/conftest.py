@@ -21,9 +21,12 @@ from pathlib import Path
 
 import pytest
 
+from rift_provision.boot_loader import configured, loader_of
 from rift_provision.facts import Facts, parse
 from rift_provision.facts.cpu import id_list
 from rift_provision.facts.tree import Entry, Tree
+from rift_provision.plan import Plan
+from rift_provision.vfio_files import DRIVER
 
 HOSTS = Path(__file__).parent / "hosts"
 SECTION = re.compile(r"^-- (\S+)((?: \S+)*?)(?: -> (\S+))? --$", re.MULTILINE)
@@ -106,6 +109,8 @@ class Recording:
             self.drop(f"{at}/driver")
             if value != "none":
                 self.link(f"{at}/driver", f"/sys/bus/pci/drivers/{value}")
+        elif key == "group" and value == "none":
+            self.drop(f"{at}/iommu_group")
         elif key == "group":
             self.link(f"{at}/iommu_group", f"/sys/kernel/iommu_groups/{value}")
             self.files.setdefault(f"/sys/kernel/iommu_groups/{value}/type", Entry(b"DMA-FQ\n"))
@@ -164,6 +169,54 @@ def recorded() -> Callable[[str], Tree]:
 
 
 @pytest.fixture
+def after() -> Callable[[Tree, Plan], Tree]:
+    """What a tree is once a plan was applied to it."""
+    return booted_with
+
+
+@pytest.fixture
 def facts_of() -> Callable[[str], Facts]:
     """The facts of the hosts below hosts/, by name."""
     return lambda name: parse(record(name))
+
+
+def booted_with(tree: Tree, plan: Plan) -> Tree:
+    """The host after the plan was applied and it was rebooted, as far as a tree can show it."""
+    host = Recording()
+    host.files, host.links = dict(tree.files), dict(tree.links)
+    for change in plan.files:
+        if change.after is None:
+            host.drop(change.path)
+        else:
+            host.put(change.path, change.after.text or "", int(change.after.mode, 8))
+    facts = parse(Tree(host.files, host.links))
+    line = configured(facts, loader_of(facts))
+    host.put("/proc/cmdline", f"BOOT_IMAGE=/vmlinuz {line}\n")
+    host.put("/sys/module/vfio_pci/parameters/disable_idle_d3", "Y\n")
+    bound = host.files.get("/etc/rift/vfio-devices", Entry()).content.decode().splitlines()[1:]
+    for index, one in enumerate(facts.pci):
+        words = [f"driver={DRIVER}"] if f"{one.address} {one.ids}" in bound else []
+        host.pci(one.address, f"group={one.iommu_group or 100 + index}", *words)
+    for path in [p for p in host.files if re.fullmatch(r"/sys/kernel/iommu_groups/\d+/type", p)]:
+        host.put(path, "identity\n")
+    for node, count in _reserved(line, host.files):
+        at = f"/sys/devices/system/node/node{node}/hugepages/hugepages-1048576kB"
+        host.put(f"{at}/nr_hugepages", f"{count}\n")
+    states = "\n\n".join(
+        f"Id={unit.name}\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled"
+        for unit in plan.units
+    )
+    host.put("/commands/units", states + "\n")
+    manager = "dpkg" if plan.package_manager == "apt" else "rpm"
+    installed = host.files.get(f"/commands/{manager}", Entry()).content.decode()
+    host.put(f"/commands/{manager}", installed + "".join(f"{p}\t1\tii \n" for p in plan.packages))
+    return Tree(host.files, host.links)
+
+
+def _reserved(line: str, files: dict[str, Entry]) -> list[tuple[str, str]]:
+    """Node and number of 1 GiB pages, of the command line or of the unit."""
+    if match := re.search(r"hugepagesz=1G hugepages=(\S+)", line):
+        pairs = match[1].split(",")
+        return [pair.split(":") for pair in pairs] if ":" in match[1] else [("0", match[1])]  # type: ignore[misc]
+    unit = files.get("/etc/systemd/system/rift-hugepages.service", Entry()).content.decode()
+    return [(node, count) for count, node in re.findall(r"echo (\d+) > \S+node(\d+)/", unit)]

@@ -118,7 +118,7 @@ def _spread(pages: int, nodes: tuple[Node, ...]) -> dict[int, int]:
 def _too_much(facts: Facts, wanted: dict[int, int], page: int) -> Iterator[str]:
     for node in facts.cpus.nodes:
         need = wanted.get(node.id, 0) * page
-        if need > node.memory_kib - NODE_SPARE_KIB:
+        if need and need > node.memory_kib - NODE_SPARE_KIB:
             yield f"node {node.id} has {_gib(node.memory_kib)}, {_gib(need)} are asked for"
     memory = facts.memory
     left = memory.available_kib + memory.hugetlb_kib - sum(wanted.values()) * page
