@@ -7,6 +7,7 @@ from rift_provision.facts import Facts
 from rift_provision.facts.pci import PciFunction
 
 ALL = ("all",)
+AUDIO = "0403"
 
 
 def gpus_of(facts: Facts) -> tuple[PciFunction, ...]:
@@ -36,15 +37,19 @@ def select(facts: Facts, wanted: tuple[str, ...]) -> tuple[PciFunction, ...]:
 
 
 def companions(facts: Facts, gpu: PciFunction) -> tuple[PciFunction, ...]:
-    """All functions of one card: those of its maker in its slot.
+    """All functions of one card: those in its slot that are its maker's, its sound, its group's.
 
     Beside an integrated GPU there are others in the slot, such as USB controllers of the host's.
     """
-    return tuple(
-        one
-        for one in facts.slot(gpu.address)
-        if one.vendor == gpu.vendor and one.physical_function is None
-    )
+    return tuple(one for one in facts.slot(gpu.address) if _belongs(one, gpu))
+
+
+def _belongs(one: PciFunction, gpu: PciFunction) -> bool:
+    if one.physical_function is not None:
+        return False
+    sound = one.address.endswith(".1") and one.class_code.startswith(AUDIO)
+    together = one.iommu_group is not None and one.iommu_group == gpu.iommu_group
+    return one.vendor == gpu.vendor or sound or together
 
 
 def _named(facts: Facts, gpus: tuple[PciFunction, ...], address: str) -> PciFunction:

@@ -8,8 +8,9 @@ The document (`rift.host-plan/1`), for whatever applies it - `ansible/` here, or
     packages              to install with package_manager (apt or dnf); never removed by undo
     files                 [{path, before, after, why}]; before and after are null (no such file) or
                           {text, mode, uid, gid}
-    units                 [{name, enabled, active, why}]: enable and start each; enabled and active
-                          are what it was before, and what undo goes back to
+    units                 [{name, start, enabled, active, why}]: enable each, and start it now if
+                          `start` (else the reboot does); enabled and active are what it was before,
+                          and what undo goes back to
     commands              [{argv, when, why}]: when is "files" (after the files are written) or
                           "units" (after the units are enabled), in this order, as root
     undo_commands         [{argv, why}]: after undo has put back the files
@@ -24,7 +25,7 @@ To apply it:
    then rename; make missing directories 0755. Remove those whose `after` is null.
 4. Run the commands for "files" if a file was written or the plan is repeated after an interruption;
    all of them may be repeated.
-5. Enable and start the units, then run the commands for "units".
+5. Enable the units and start those to be started, then run the commands for "units".
 6. Reboot if `reboot`, and wait until `boot_id` is another one.
 7. Verify: read the facts again and check the same request; nothing may be left to fix.
 
@@ -77,9 +78,10 @@ class FileChange:
 
 @dataclass(frozen=True)
 class UnitChange:
-    """A systemd unit to be enabled and started, and what it was."""
+    """A systemd unit to be enabled and, if `start`, started at once; and what it was."""
 
     name: str
+    start: bool
     enabled: str
     active: str
     why: str
@@ -207,17 +209,15 @@ def _units(report: Report) -> Iterator[UnitChange]:
     for part in report.parts:
         for name in part.units:
             unit = known.get(name)
-            if unit and unit.active == "active" and unit.enabled == "enabled":
-                continue
             enabled, active = (unit.enabled, unit.active) if unit else ("", "inactive")
             why = ", ".join(dict.fromkeys(finding.requirement for finding in part.findings))
-            yield UnitChange(name, enabled or "disabled", active, why)
+            yield UnitChange(name, not part.at_boot, enabled or "disabled", active, why)
 
 
 def _reboot(report: Report) -> Iterator[str]:
     """What is not so in the running system and cannot be made so while it runs."""
     for part in report.parts:
-        if part.pending and (part.options or part.without or part.initramfs):
+        if part.pending and (part.options or part.without or part.initramfs or part.at_boot):
             names = dict.fromkeys(
                 finding.requirement
                 for finding in part.findings

@@ -45,7 +45,8 @@ def text(plan: Plan) -> Iterator[str]:
     if plan.packages:
         yield f"install with {plan.package_manager}: {' '.join(plan.packages)}"
     for unit in plan.units:
-        yield f"enable and start: {unit.name} (is {unit.enabled}, {unit.active})"
+        verb = "enable and start" if unit.start else "enable"
+        yield f"{verb}: {unit.name} (is {unit.enabled}, {unit.active})"
     for command in plan.commands:
         yield f"run: {shlex.join(command.argv)}  # {command.why}"
     if plan.reboot:

@@ -167,6 +167,13 @@ ROWS: list[Row] = [
     ),
     ("tp-libvirt-3815", {}, 3, [("numa", "", NOTE, "CPUs 127 are offline")]),
     ("talos-9121", {}, 3, [("huge pages", "node 0", FIXED, "of 486")]),
+    ("irdma", {}, 3, [("kernel", "", NOTE, "irdma")]),
+    (
+        "rig",
+        {},
+        3,
+        [("binding", "0000:41:00.1", FIXED, "snd_hda_intel"), ("gpu", "0000:00:01.0", NOTE, "dis")],
+    ),
     ("zen-kernel-380", {}, 3, [("kernel", "", NOTE, "6.14.1 was fine")]),
     ("one-to-one", {}, 4, [("1:1 mapping", "0000:01:00.0", FIRMWARE, "9f800000")]),
     ("open-gpu-853", {}, 4, [("answers", "0000:81:00.0", BLOCKS, "giving up")]),

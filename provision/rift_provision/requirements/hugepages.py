@@ -50,7 +50,8 @@ def hugepages(case: Case) -> Part:
         options=words,
         without=tuple(old) if old != list(words) else (),
         files=dict(files),
-        units=units,
+        units=units if not _enabled(case, units) else (),
+        at_boot=True,
         pending=any(finding.verdict is not Verdict.OK for finding in findings),
     )
 
@@ -158,6 +159,11 @@ def _unit(wanted: dict[int, int], page: int) -> str:
         "[Service]\nType=oneshot\nRemainAfterExit=yes\n" + "\n".join(steps) + "\n\n"
         "[Install]\nWantedBy=sysinit.target\n"
     )
+
+
+def _enabled(case: Case, units: tuple[str, ...]) -> bool:
+    known = case.facts.software.units
+    return all(name in known and known[name].enabled == "enabled" for name in units)
 
 
 def _old_words(case: Case, page: int) -> list[str]:

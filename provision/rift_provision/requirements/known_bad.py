@@ -15,7 +15,7 @@ BY_ID = "vfio_pci.ids"
 
 def known_bad(case: Case) -> Part:
     """Notes: what was reported elsewhere and fits this host."""
-    return Part((*_kernel(case), *_by_id(case), *_lockdown(case)))
+    return Part((*_kernel(case), *_by_id(case), *_lockdown(case), *_irdma(case)))
 
 
 def _kernel(case: Case) -> Iterator[Finding]:
@@ -37,6 +37,14 @@ def _by_id(case: Case) -> Iterator[Finding]:
         found = word if not others else f"{word} also takes {', '.join(o.address for o in others)}"
         why = "it binds by kind of device, not by address; Rift needs it no longer"
         yield Finding("command line", "", found, Verdict.NOTE, why, "take it out by hand")
+
+
+def _irdma(case: Case) -> Iterator[Finding]:
+    """RDMA of E810 and X710 takes gigabytes at its start (Ubicloud, commit b50b9f278)."""
+    if "irdma" in case.facts.modules.loaded:
+        why = "it takes gigabytes that then lack for huge pages"
+        do = "if no RDMA is used: blacklist irdma"
+        yield Finding("kernel", "", "irdma is loaded", Verdict.NOTE, why, do)
 
 
 def _lockdown(case: Case) -> Iterator[Finding]:

@@ -90,6 +90,7 @@ class Part:
     files: path to the file as it is to be, or None if it is not to be. packages: to be installed.
     units: systemd units to be enabled and started.
     initramfs: whether any of it takes effect through the initramfs.
+    at_boot: whether its units do their work at boot and not later.
     pending: whether the running system is not as wanted, though files may say so already.
     """
 
@@ -100,4 +101,5 @@ class Part:
     packages: tuple[str, ...] = ()
     units: tuple[str, ...] = ()
     initramfs: bool = False
+    at_boot: bool = False
     pending: bool = False
