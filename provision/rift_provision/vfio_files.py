@@ -113,6 +113,7 @@ installkernel() {
 
 install() {
     inst_simple /etc/rift/vfio-devices
+    inst_multiple -o /etc/modprobe.d/rift-vfio.conf
     inst_rules /etc/udev/rules.d/10-rift-vfio.rules
     inst_multiple mkdir readlink modprobe
     inst_hook pre-udev 00 "$moddir/bind-vfio.sh"

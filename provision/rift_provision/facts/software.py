@@ -54,13 +54,7 @@ def parse_software(tree: Tree) -> Software:
         version=release.get("VERSION_ID", ""),
         title=release.get("PRETTY_NAME", ""),
         container=_container(tree),
-        initramfs_tool=_first(
-            tree,
-            ("initramfs-tools", "/usr/sbin/update-initramfs"),
-            ("dracut", "/usr/bin/dracut"),
-            ("dracut", "/usr/sbin/dracut"),
-            ("mkinitcpio", "/usr/bin/mkinitcpio"),
-        ),
+        initramfs_tool=_initramfs_tool(tree),
         package_manager=_first(tree, ("apt", "/usr/bin/apt-get"), ("dnf", "/usr/bin/dnf")),
         packages=_packages(tree),
         units=_units(tree),
@@ -86,6 +80,18 @@ def _container(tree: Tree) -> str | None:
 
 def _first(tree: Tree, *choices: tuple[str, str]) -> str | None:
     return next((name for name, path in choices if tree.has(path)), None)
+
+
+def _initramfs_tool(tree: Tree) -> str | None:
+    """By what makes the image: dracut comes with an update-initramfs of its own on Debian."""
+    if tree.has("/usr/sbin/update-initramfs") and tree.has("/usr/sbin/mkinitramfs"):
+        return "initramfs-tools"
+    return _first(
+        tree,
+        ("dracut", "/usr/bin/dracut"),
+        ("dracut", "/usr/sbin/dracut"),
+        ("mkinitcpio", "/usr/bin/mkinitcpio"),
+    )
 
 
 def _packages(tree: Tree) -> dict[str, str]:
