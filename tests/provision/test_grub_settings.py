@@ -173,6 +173,23 @@ def test_where_a_word_is_added(before: str, after: str) -> None:
     assert edited(before, Change(add=("a=1",))) == after
 
 
+@settings(max_examples=100, deadline=None)
+@given(FILES, st.sampled_from(SHELLS))
+def test_no_change_changes_no_byte(texts: list[str], shell: str) -> None:
+    before = files(*texts)
+
+    assert edit(before, Change(), shell) == before
+
+
+@pytest.mark.parametrize(
+    "text", ['X="quiet"\n', "X='quiet splash' # why\n", 'X="a $B"\n', 'X=""\n']
+)
+def test_what_was_added_can_be_taken_out_to_the_byte(text: str) -> None:
+    before = text.replace("X", ADD_TO)
+
+    assert edited(edited(before, Change(add=NEW)), Change(remove=NEW)) == before
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

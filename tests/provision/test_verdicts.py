@@ -183,7 +183,17 @@ ROWS: list[Row] = [
     # what rift-utils did wrong
     ("small", {}, 3, [("huge pages", "node 0", FIXED, "0 of 55")]),
     ("substring", {}, 3, [("iommu=pt", "", FIXED, "")]),
-    ("by-ids", {"gpus": ("01:00.0",)}, 3, [("command line", "", NOTE, "also takes 0000:21:00.0")]),
+    ("by-ids", {"gpus": ("01:00.0",)}, 3, [("binding by id", "", NOTE, "takes 0000:21:00.0, 0")]),
+    (
+        "rift-utils",
+        {},
+        3,
+        [
+            ("modules", "", NOTE, "loads nouveau"),
+            ("modules", "", NOTE, "loads vfio_virqfd"),
+            ("binding by id", "", NOTE, "/etc/modprobe.d/vfio.conf: ids=10de:2684"),
+        ],
+    ),
     ("qemu-as-root", {}, 3, [("confinement", "", NOTE, "run as root")]),
     ("domain", {}, 3, [("binding", "10001:01:00.1", FIXED, "snd_hda_intel")]),
     # bad input: a verdict before anything is touched

@@ -36,7 +36,7 @@ MODULES = "/lib/modules/" + KERNEL
 # Files whose content is taken.
 FILES = [
     *("/proc/cmdline", "/proc/cpuinfo", "/proc/meminfo", "/proc/modules", "/proc/version"),
-    *("/proc/self/mounts", "/proc/swaps", "/proc/net/route", "/proc/net/ipv6_route", "/proc/iomem"),
+    *("/proc/self/mounts", "/proc/swaps", "/proc/net/route", "/proc/net/ipv6_route"),
     "/proc/sys/kernel/random/boot_id",
     *("/etc/os-release", "/etc/default/grub", "/etc/default/grub.d/*.cfg"),
     *("/etc/kernel/cmdline", "/etc/kernel/install.conf", "/etc/kernel/proxmox-boot-uuids"),
@@ -48,7 +48,7 @@ FILES = [
     *("/etc/initramfs-tools/scripts/*/*rift*", "/etc/dracut.conf.d/*.conf"),
     "/usr/lib/dracut/modules.d/*rift*/*",
     *("/etc/udev/rules.d/*.rules", "/etc/rift/*", "/run/rift/*", "/usr/lib/rift/*"),
-    *("/etc/systemd/system/*rift*", "/etc/libvirt/qemu.conf", "/etc/apparmor.d/local/*libvirt*"),
+    *("/etc/systemd/system/*rift*", "/etc/libvirt/qemu.conf"),
     *("/usr/share/qemu/firmware/*.json", "/sys/fs/selinux/enforce"),
     *("/sys/kernel/security/lsm", "/sys/kernel/security/lockdown"),
     "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f",
@@ -59,7 +59,6 @@ FILES = [
     *(PCI + name for name in ("boot_vga", "driver_override", "power_state", "d3cold_allowed")),
     *(PCI + name for name in ("power/control", "power/runtime_status", "aer_dev_*")),
     *(PCI + name for name in ("sriov_totalvfs", "sriov_numvfs")),
-    "/sys/bus/pci/slots/*/address",
     *("/sys/kernel/iommu_groups/*/type", "/sys/kernel/iommu_groups/*/reserved_regions"),
     *(CPU + name for name in ("online", "present", "possible", "smt/control", "smt/active")),
     CPU + "cpu[0-9]*/topology/*_id",
@@ -71,7 +70,6 @@ FILES = [
     "/sys/class/block/dm-*/dm/name",
     "/sys/module/*/parameters/disable_idle_d3",
     "/sys/module/apparmor/parameters/enabled",
-    *("/sys/class/graphics/fb*/name", "/sys/class/drm/card*/status"),
     "/proc/driver/nvidia/gpus/*/information",
     MODULES + "/modules.builtin",
 ]
@@ -81,7 +79,7 @@ LINKS = [
     *("/sys/class/block/*", "/sys/class/block/*/slaves/*", "/sys/class/net/*"),
     "/sys/class/net/*/lower_*",
     *("/sys/class/drm/card*", "/sys/class/drm/render*", "/sys/class/sound/card*"),
-    *("/sys/class/graphics/fb*/device", "/sys/class/iommu/*"),
+    "/sys/class/iommu/*",
 ]
 # What is only noted to be there.
 NAMES = [

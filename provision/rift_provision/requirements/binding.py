@@ -51,7 +51,7 @@ def _bound(one: PciFunction, lasting: bool) -> Finding:
 def idle_power(case: Case) -> Part:
     """Whether cards stay awake: some never come back from D3cold."""
     builtin = case.facts.modules.vfio_pci == "builtin"
-    active = case.facts.modules.disable_idle_d3 is True
+    active = case.facts.modules.disable_idle_d3 is True and not _may_sleep(case)
     files: dict[str, File | None] = dict(
         vfio_files.modprobe(_blacklists_nouveau(case), options=not builtin)
     )
@@ -62,12 +62,19 @@ def idle_power(case: Case) -> Part:
     finding = Finding(
         "idle power",
         "",
-        "vfio-pci keeps idle cards awake" if active else "vfio-pci may let idle cards sleep",
+        "cards stay awake" if active else "idle cards may sleep",
         Verdict.OK if done else Verdict.WILL_FIX,
         "cards have been lost on the way back from D3cold",
         "" if done else f"set disable_idle_d3=1 {place}",
     )
     return Part((finding,), options=words, files=files, initramfs=True, pending=not active)
+
+
+def _may_sleep(case: Case) -> list[str]:
+    """The chosen functions and the bridges above them that may go to D3cold."""
+    above = {bridge for one in case.functions for bridge in one.bridges}
+    bridges = [one for one in case.facts.pci if one.address in above]
+    return [one.address for one in (*case.functions, *bridges) if one.power.d3cold_allowed]
 
 
 def nouveau(case: Case) -> Part:
