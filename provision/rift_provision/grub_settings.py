@@ -13,14 +13,8 @@ from dataclasses import dataclass
 from rift.errors import Blocked
 from rift_provision import kernel_options
 from rift_provision.kernel_options import Change
-from rift_provision.shell_assignments import (
-    UNKNOWN,
-    Assignment,
-    Char,
-    Settings,
-    Unreadable,
-    evaluate,
-)
+from rift_provision.shell_assignments import UNKNOWN, Assignment, Char, Settings, evaluate
+from rift_provision.shell_words import Unreadable
 
 MAIN = "/etc/default/grub"
 # What grub-mkconfig puts behind GRUB_CMDLINE_LINUX, except in recovery entries: those stay as they
