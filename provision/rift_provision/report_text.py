@@ -13,15 +13,16 @@ from rift_provision.check import Report
 from rift_provision.plan import Plan
 from rift_provision.requirements.part import Finding, Verdict
 
-GOOD = (Verdict.OK,)
-
 
 def table(report: Report) -> Table:
-    """A line a finding, with the reason below whatever is not simply well."""
+    """A line a finding, with the reason below whatever is not simply well, once if it repeats."""
     made = listing("REQUIREMENT", "VERDICT", "FOUND")
+    said: set[tuple[str, str, str]] = set()
     for finding in report.findings:
         what = f"{finding.requirement} {finding.subject}".strip()
-        cells = (what, finding.verdict.value, _found(finding))
+        reason = (finding.requirement, finding.why, finding.do)
+        cells = (what, finding.verdict.value, _found(finding, reason not in said))
+        said.add(reason)
         made.add_row(*(escape(cell) for cell in cells))
     return made
 
@@ -55,8 +56,8 @@ def text(plan: Plan) -> Iterator[str]:
         yield "nothing to do"
 
 
-def _found(finding: Finding) -> str:
+def _found(finding: Finding, with_reason: bool) -> str:
     lines = [finding.found]
-    if finding.verdict not in GOOD:
+    if finding.verdict is not Verdict.OK and with_reason:
         lines += [finding.why, f"-> {finding.do}" if finding.do else ""]
     return "\n".join(printable(line) for line in lines if line)

@@ -44,7 +44,7 @@ def _bound(one: PciFunction, lasting: bool) -> Finding:
         how if lasting or not now else f"{how}, but not bound at boot by Rift",
         Verdict.OK if now and lasting else Verdict.WILL_FIX,
         "a driver of the host must never have had the card",
-        "" if now and lasting else "bind to vfio-pci by address, in the initramfs",
+        "" if now and lasting else "bind to vfio-pci by address in the initramfs",
     )
 
 
@@ -84,8 +84,8 @@ def nouveau(case: Case) -> Part:
     if not any(one.vendor == NVIDIA for one in case.functions):
         return Part(())
     if others:
-        found = f"{', '.join(one.address for one in others)} stays with the host"
-        why = "its driver is loaded, and kept off the chosen cards by their addresses"
+        found = f"left to the host: {', '.join(one.address for one in others)}"
+        why = "a driver for it may be loaded, and is kept off the chosen cards by their addresses"
         return Part((Finding("nouveau", "", found, Verdict.OK, why),))
     held = [one.address for one in case.functions if one.driver in loaded]
     finding = Finding(
