@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,12 +15,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from rift.errors import Failed, WrongUsage
+from rift.errors import Failed, RiftError, WrongUsage
+from rift_provision.check import check
 from rift_provision.facts import Facts, json_schema, parse, to_json
 from rift_provision.facts.cpu import id_list
 from rift_provision.facts.host_facts import from_json
 from rift_provision.facts.tree import Entry, Tree, from_directory, from_tar, to_tar
 from rift_provision.gather import COLLECTOR, collect, gather
+from rift_provision.plan import make_plan
+from rift_provision.requirements.part import Request
 
 FactsOf = Callable[[str], Facts]
 Recorded = Callable[[str], Tree]
@@ -189,3 +194,31 @@ def test_the_collector_never_reads_configuration_space() -> None:
 def test_something_that_is_no_host_is_refused(home: Path) -> None:
     with pytest.raises(WrongUsage, match="rift host list"):
         collect("nowhere")
+
+
+REPEATED = re.compile(r"/cpu([2-9]|\d\d+)/|/pci0000:(?!00)|/0000:01:00.1/|:01.1/\w+$")
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"", b"garbage \xff\0 ]\n\n", b"1 2\n-\n", b"99999999999999999999\n"]
+)
+def test_any_file_may_be_anything(garbage: bytes, recorded: Recorded) -> None:
+    """Facts, or an error for people; a plan, or a reason. Never a traceback."""
+    tree = recorded("epyc-4090")
+
+    for path in tree.files:
+        if not REPEATED.search(path):
+            changed = Tree({**tree.files, path: Entry(garbage)}, tree.links)
+            with contextlib.suppress(RiftError):
+                make_plan(check(parse(changed), Request()))
+
+
+def test_a_program_may_call_itself_anything(recorded: Recorded) -> None:
+    tree = recorded("desktop")
+    lines = b"12\tX\tY\t/dev/dri/card0\n\n13\n14\tXorg\t/dev/dri/card0\n"
+
+    facts = parse(Tree({**tree.files, "/commands/device-users": Entry(lines)}, tree.links))
+
+    card = facts.function("0000:01:00.0")
+    assert card is not None
+    assert card.users == ("/dev/dri/card0 open in Xorg (pid 14)",)

@@ -100,7 +100,10 @@ ROWS: list[Row] = [
         "truenas-11397",
         {"gpus": ("65:00.0",)},
         3,
-        [("nouveau", "", OK, "to the host: 0000:17:00.0"), ("gpu", "0000:17:00.0", NOTE, "host's display")],
+        [
+            ("nouveau", "", OK, "host: 0000:17:00.0"),
+            ("gpu", "0000:17:00.0", NOTE, "host's display"),
+        ],
     ),
     (
         "vfio-pci-bind-6",

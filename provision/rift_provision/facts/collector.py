@@ -240,7 +240,7 @@ def device_users() -> bytes:
     found = []
     for directory in glob.glob("/proc/[0-9]*/fd"):
         process = os.path.dirname(directory)
-        name = read(process + "/comm")
+        name = re.sub(r"\s", "?", read(process + "/comm"))  # a program may call itself anything
         for path in sorted(open_files(directory)):
             if re.match("/dev/(dri|nvidia|snd|vfio|kfd|fb)", path):
                 found.append(f"{os.path.basename(process)}\t{name}\t{path}\n")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from rift.errors import WrongUsage
+from rift.errors import Failed, WrongUsage
 from rift_provision.facts.boot import Boot, parse_boot
 from rift_provision.facts.cpu import Cpus, parse_cpus
 from rift_provision.facts.files import File, parse_files
@@ -73,7 +73,20 @@ class Facts:
 
 
 def parse(tree: Tree) -> Facts:
-    """The facts in a tree. Pure: the same tree gives the same facts, names of devices aside."""
+    """The facts in a tree. Pure: the same tree gives the same facts, names of devices aside.
+
+    Raises Failed if a file is not of the form that the kernel gives it.
+    """
+    try:
+        return _parse(tree)
+    except (ValueError, IndexError) as error:
+        raise Failed(
+            f"facts: a file is not as Linux writes it: {error}; please report it with the output "
+            "of uname -r"
+        ) from error
+
+
+def _parse(tree: Tree) -> Facts:
     machine = _machine(tree)
     return Facts(
         schema=SCHEMA,

@@ -67,8 +67,19 @@ def parse_software(tree: Tree) -> Software:
 
 def _os_release(tree: Tree) -> dict[str, str]:
     """os-release(5): assignments as a shell would read them, nothing else."""
-    words = shlex.split("\n".join(tree.lines("/etc/os-release")), comments=True)
-    return dict(word.split("=", 1) for word in words if "=" in word)
+    found = {}
+    for line in tree.lines("/etc/os-release"):
+        name, equals, value = line.partition("=")
+        if equals and not line.lstrip().startswith("#"):
+            found[name.strip()] = "".join(_unquoted(value))
+    return found
+
+
+def _unquoted(value: str) -> list[str]:
+    try:
+        return shlex.split(value)
+    except ValueError:  # half a quotation
+        return [value]
 
 
 def _container(tree: Tree) -> str | None:

@@ -31,14 +31,20 @@ def function_of(tree: Tree, path: str) -> str | None:
 
 
 def _disks(tree: Tree) -> Iterator[tuple[str, str]]:
-    mounts = [line.split()[:2] for line in tree.lines("/proc/self/mounts")]
-    swaps = [(line.split()[0], "swap") for line in tree.lines("/proc/swaps")[1:]]
-    for device, where in [*mounts, *swaps]:
+    mounts = _columns(tree, "/proc/self/mounts", 2)
+    swaps = [[row[0], "swap"] for row in _columns(tree, "/proc/swaps", 2)[1:]]
+    for device, where, *_ in [*mounts, *swaps]:
         if device.startswith("/dev/"):
             for name in _underlying(tree, posixpath.basename(device)):
                 if address := function_of(tree, f"/sys/class/block/{name}"):
                     use = "swap" if where == "swap" else f"mounted at {where}"
                     yield address, f"disk {name}: {use}"
+
+
+def _columns(tree: Tree, path: str, least: int) -> list[list[str]]:
+    """The words of each line that has at least so many."""
+    rows = (line.split() for line in tree.lines(path))
+    return [row for row in rows if len(row) >= least]
 
 
 def _underlying(tree: Tree, name: str) -> list[str]:
@@ -57,9 +63,9 @@ def _mapped(tree: Tree, name: str) -> str:
 
 
 def _network(tree: Tree) -> Iterator[tuple[str, str]]:
-    routes = [line.split() for line in tree.lines("/proc/net/route")[1:]]
-    via = {route[0] for route in routes if len(route) > 7 and route[1] == route[7] == DEFAULT_ROUTE}
-    six = [line.split() for line in tree.lines("/proc/net/ipv6_route")]
+    routes = _columns(tree, "/proc/net/route", 8)[1:]
+    via = {route[0] for route in routes if route[1] == route[7] == DEFAULT_ROUTE}
+    six = _columns(tree, "/proc/net/ipv6_route", 10)
     via |= {route[-1] for route in six if route[:2] == ["0" * 32, "00"]} - {"lo"}
     for interface in sorted(via):
         for port in _ports(tree, interface):
@@ -79,8 +85,8 @@ def _ports(tree: Tree, interface: str) -> list[str]:
 
 def _open_devices(tree: Tree) -> Iterator[tuple[str, str]]:
     users: dict[tuple[str, str], list[str]] = {}
-    for line in tree.lines("/commands/device-users"):
-        pid, name, path = line.split("\t")
+    rows = (line.split("\t") for line in tree.lines("/commands/device-users"))
+    for pid, name, path in (row for row in rows if len(row) == 3):
         for address in _functions_behind(tree, path):
             users.setdefault((address, path), []).append(f"{name} (pid {pid})")
     for (address, path), who in users.items():
