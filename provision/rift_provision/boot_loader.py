@@ -113,12 +113,17 @@ def _systemd_boot(facts: Facts) -> Loader:
 
 def _grub(facts: Facts) -> Loader:
     title = facts.boot.loader_info or "GRUB"
-    if facts.boot.entries and facts.software.package_manager == "dnf":
+    if facts.boot.entries and facts.software.package_manager == "dnf" and _reads_entries(facts):
         return Loader("entries", f"{title}, Boot Loader Specification", _entries(facts), None)
     files = [path for path in facts.files if posixpath.dirname(path) == "/etc/default/grub.d"]
     if not facts.boot.grub_directory:
         files = []
     return Loader("grub", title, (grub_settings.MAIN, *sorted(files)), _grub_refresh(facts))
+
+
+def _reads_entries(facts: Facts) -> bool:
+    main = GrubFile(grub_settings.MAIN, _text(facts.files, grub_settings.MAIN, ""))
+    return grub_settings.setting([main], "GRUB_ENABLE_BLSCFG", facts.boot.shell) != "false"
 
 
 def _grub_refresh(facts: Facts) -> tuple[str, ...]:

@@ -38,6 +38,11 @@ def command_line(files: Sequence[GrubFile], shell: str) -> str:
     return " ".join(filter(None, (settings.value(name) for name in VARIABLES)))
 
 
+def setting(files: Sequence[GrubFile], name: str, shell: str) -> str:
+    """What the settings give one variable."""
+    return _evaluate(files, shell).value(name)
+
+
 def edit(files: Sequence[GrubFile], change: Change, shell: str) -> list[GrubFile]:
     """The files after a change. Raises Blocked if they cannot be changed so that it holds."""
     settings = _evaluate(files, shell)

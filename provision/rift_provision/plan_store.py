@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from rift import paths
 from rift.errors import WrongUsage
 from rift_provision.plan import Plan
 
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 ID = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -34,7 +36,7 @@ def save(plan: Plan) -> Plan:
         plan, id=f"{now:%Y%m%d-%H%M%S}-{name}-{digest}", created=now.isoformat(timespec="seconds")
     )
     directory().mkdir(parents=True, exist_ok=True)
-    with path_of(made.id).open("x", encoding="utf-8") as file:
+    with os.fdopen(os.open(path_of(made.id), CREATE, 0o600), "w", encoding="utf-8") as file:
         json.dump(document(made), file, indent=2)
     return made
 

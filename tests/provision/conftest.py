@@ -195,11 +195,14 @@ def booted_with(tree: Tree, plan: Plan) -> Tree:
     host.put("/sys/module/vfio_pci/parameters/disable_idle_d3", "Y\n")
     bound = host.files.get("/etc/rift/vfio-devices", Entry()).content.decode().splitlines()[1:]
     rules = host.files.get("/etc/udev/rules.d/10-rift-vfio.rules", Entry()).content.decode()
+    early: list[str] = []
     for index, one in enumerate(facts.pci):
         words = [f"driver={DRIVER}"] if f"{one.address} {one.ids}" in bound else []
+        early += [f"{one.address} driver {DRIVER}\n"] if words else []
         if one.power.d3cold_allowed and f'KERNEL=="{one.address}"' in rules:
             words.append("d3cold=0")
         host.pci(one.address, f"group={one.iommu_group or 100 + index}", *words)
+    host.put("/run/rift/bound", "".join(early))
     for path in [p for p in host.files if re.fullmatch(r"/sys/kernel/iommu_groups/\d+/type", p)]:
         host.put(path, "identity\n")
     for node, count in _reserved(line, host.files):

@@ -104,6 +104,45 @@ def test_container_mode_takes_the_binding_back(recorded: Recorded, after: After)
     assert plan.reboot
 
 
+def test_container_mode_leaves_the_cards_that_were_not_named(
+    recorded: Recorded, after: After
+) -> None:
+    tree = recorded("xeon-h100")
+    bound = after(tree, plan_for(parse(tree)))
+
+    plan = plan_for(parse(bound), mode=Mode.CONTAINER, gpus=("18:00.0",))
+
+    assert after_text(plan, DEVICES).splitlines()[1:] == ["0000:98:00.0 10de:2330"]
+    assert "0000:18" not in after_text(plan, RULES)
+    assert changes(plan)[MODPROBE].after is None  # it only kept nouveau off, which may come now
+
+
+def test_a_card_that_is_no_longer_chosen_takes_a_reboot(recorded: Recorded, after: After) -> None:
+    tree = recorded("epyc-4090")
+    bound = after(tree, plan_for(parse(tree)))
+    assert check(parse(bound), Request()).exit_code == READY
+
+    plan = plan_for(parse(bound), gpus=("01:00.0",))
+
+    assert after_text(plan, DEVICES).splitlines()[1:] == [
+        "0000:01:00.0 10de:2684",
+        "0000:01:00.1 10de:22ba",
+    ]
+    assert plan.reboot_why == ("binding",)
+
+
+def test_entries_that_grub_is_told_not_to_read(facts_of: FactsOf) -> None:
+    facts = facts_of("rocky9")
+    text = (facts.files["/etc/default/grub"].text or "").replace("BLSCFG=true", "BLSCFG=false")
+    grub = replace(facts.files["/etc/default/grub"], text=text)
+
+    plan = plan_for(replace(facts, files={**facts.files, "/etc/default/grub": grub}))
+
+    assert "/etc/default/grub" in changes(plan)
+    assert not [path for path in changes(plan) if "entries" in path]
+    assert ("grub2-mkconfig", "-o", "/boot/grub2/grub.cfg") in [one.argv for one in plan.commands]
+
+
 def test_one_of_two_identical_cards(facts_of: FactsOf) -> None:
     """harvester#3609, truenas#11397, andre-richter/vfio-pci-bind#6: by address, every function."""
     plan = plan_for(facts_of("truenas-11397"), gpus=("65:00.0",))

@@ -48,7 +48,7 @@ FILES = [
     *("/etc/initramfs-tools/scripts/*/*rift*", "/etc/dracut.conf.d/*.conf"),
     "/usr/lib/dracut/modules.d/*rift*/*",
     *("/etc/udev/rules.d/*.rules", "/etc/rift/*", "/run/rift/*", "/usr/lib/rift/*"),
-    *("/etc/systemd/system/*rift*", "/etc/libvirt/qemu.conf"),
+    "/etc/systemd/system/*rift*",
     *("/usr/share/qemu/firmware/*.json", "/sys/fs/selinux/enforce"),
     *("/sys/kernel/security/lsm", "/sys/kernel/security/lockdown"),
     "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f",
@@ -101,6 +101,9 @@ GREP = [
 ]
 PCI_IDS = ["/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"]
 LINK_STATE = ["current_link_speed", "current_link_width", "max_link_speed", "max_link_width"]
+# Of QEMU's settings, which hold passwords, whom it runs as.
+QEMU_CONF = "/etc/libvirt/qemu.conf"
+QEMU_USER = re.compile(r"\s*(user|group)\s*=")
 # What of the kernel log is kept.
 LOG = re.compile(
     r"DMAR|AMD-Vi|iommu|vfio|AER|DPC|NVRM|nouveau|amdgpu|pciehp|D3cold|FLR|not ready"
@@ -271,6 +274,12 @@ def pci_names() -> bytes:
     return "".join(kept).encode()
 
 
+def qemu_user() -> bytes:
+    """The lines that say whom QEMU runs as."""
+    lines = read(QEMU_CONF).splitlines(True)
+    return "".join(line for line in lines if QEMU_USER.match(line)).encode()
+
+
 def pci_links(log: str) -> bytes:
     """Speed and width of the links of devices that are awake and above suspicion."""
     complaints = "\n".join(line for line in log.splitlines() if TROUBLE.search(line))
@@ -337,6 +346,7 @@ def main() -> None:
         archive.output("who", who())
         archive.output("device-users", device_users())
         archive.output("pci-names", pci_names())
+        archive.output("qemu-user", qemu_user())
         files(archive)
         printed = {name: future.result() or b"" for name, future in running.items()}
     for name, text in printed.items():

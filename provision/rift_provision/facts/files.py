@@ -16,7 +16,6 @@ KEPT = (
     *("/etc/modules", "/etc/modules-load.d/*.conf", "/etc/initramfs-tools/*"),
     *("/etc/dracut.conf.d/*.conf", "/usr/lib/dracut/modules.d/*rift*/*"),
     *("/etc/udev/rules.d/*rift*", "/etc/rift/*", "/usr/lib/rift/*", "/etc/systemd/system/*rift*"),
-    "/etc/libvirt/qemu.conf",
 )
 
 

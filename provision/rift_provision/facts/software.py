@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rift_provision.facts.tree import Tree
 
 INSTALLED = "ii"  # dpkg's state of a package that is wanted and whole
+AS_ROOT = re.compile(r'\s*(?:user|group)\s*=\s*"(?:root|\+?0)"')
 CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
@@ -26,7 +27,8 @@ class Software:
     """distribution, like, version: of os-release. container: which kind, None on a real host.
 
     initramfs_tool: initramfs-tools, dracut or mkinitcpio. packages: version by name.
-    units: by name, only those that exist. firmware: UEFI images that QEMU's descriptors name.
+    units: by name, only those that exist. qemu_as_root: whether libvirt is told to start QEMU so.
+    firmware: UEFI images that QEMU's descriptors name.
     lsm: security modules in use, e.g. apparmor, selinux.
     """
 
@@ -41,6 +43,7 @@ class Software:
     units: dict[str, Unit]
     qemu: str | None
     libvirt: str | None
+    qemu_as_root: bool
     firmware: tuple[str, ...]
     lsm: tuple[str, ...]
 
@@ -60,6 +63,7 @@ def parse_software(tree: Tree) -> Software:
         units=_units(tree),
         qemu=_version(tree, "qemu"),
         libvirt=_version(tree, "libvirt"),
+        qemu_as_root=any(AS_ROOT.match(line) for line in tree.lines("/commands/qemu-user")),
         firmware=_firmware(tree),
         lsm=tuple(filter(None, (tree.value("/sys/kernel/security/lsm") or "").split(","))),
     )

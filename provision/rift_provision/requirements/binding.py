@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rift_provision import vfio_files
+from rift_provision.facts import Facts
 from rift_provision.facts.files import File
 from rift_provision.facts.pci import PciFunction
-from rift_provision.requirements.part import Case, Finding, Mode, Part, Verdict
+from rift_provision.requirements.part import Case, Finding, Part, Verdict
 
 NVIDIA = "10de"
 
@@ -30,7 +31,10 @@ def binding(case: Case) -> Part:
     wanted = vfio_files.binding(case.functions, case.facts, tool) if tool else {}
     files: dict[str, File | None] = dict(wanted)
     lasting = all(case.facts.files.get(path) == file for path, file in files.items())
-    findings = tuple(_bound(one, lasting) for one in case.functions)
+    findings = (
+        *(_bound(one, lasting) for one in case.functions),
+        *(_given_back(one) for one in case.facts.pci if _no_longer(case, one)),
+    )
     pending = any(finding.verdict is Verdict.WILL_FIX for finding in findings)
     return Part(findings, files=files, initramfs=True, pending=pending)
 
@@ -48,12 +52,24 @@ def _bound(one: PciFunction, lasting: bool) -> Finding:
     )
 
 
+def _no_longer(case: Case, one: PciFunction) -> bool:
+    """Whether the initramfs bound it at this boot, and it is not chosen any more."""
+    bound = f"{one.address} driver {vfio_files.DRIVER}" in case.facts.modules.bound_early
+    return bound and one.driver == vfio_files.DRIVER and one not in case.functions
+
+
+def _given_back(one: PciFunction) -> Finding:
+    found, why = f"driver {one.driver}", "no longer among the chosen cards"
+    do = "leave it to the host's driver from the next boot on"
+    return Finding("binding", one.address, found, Verdict.WILL_FIX, why, do)
+
+
 def idle_power(case: Case) -> Part:
     """Whether cards stay awake: some never come back from D3cold."""
     builtin = case.facts.modules.vfio_pci == "builtin"
     active = case.facts.modules.disable_idle_d3 is True and not _may_sleep(case)
     files: dict[str, File | None] = dict(
-        vfio_files.modprobe(_blacklists_nouveau(case), options=not builtin)
+        vfio_files.modprobe(_without_nouveau(case.facts, case.functions), options=not builtin)
     )
     lasting = all(case.facts.files.get(path) == file for path, file in files.items())
     words = (vfio_files.BUILTIN_D3,) if builtin else ()
@@ -80,7 +96,7 @@ def _may_sleep(case: Case) -> list[str]:
 def nouveau(case: Case) -> Part:
     """Whether nouveau is kept off, where no NVIDIA card is left for it."""
     loaded = [name for name in ("nouveau", "nvidia") if name in case.facts.modules.loaded]
-    others = _others(case)
+    others = _others(case.facts, case.functions)
     if not any(one.vendor == NVIDIA for one in case.functions):
         return Part(())
     if others:
@@ -99,27 +115,42 @@ def nouveau(case: Case) -> Part:
     return Part((finding,))
 
 
-def _others(case: Case) -> list[PciFunction]:
-    ours = {one.address for one in case.functions}
-    return [
-        one
-        for one in case.facts.pci
-        if one.is_gpu and one.vendor == NVIDIA and one.address not in ours
-    ]
+def _others(facts: Facts, functions: tuple[PciFunction, ...]) -> list[PciFunction]:
+    """NVIDIA's cards that stay with the host."""
+    ours = {one.address for one in functions}
+    gpus = [one for one in facts.pci if one.is_gpu and one.vendor == NVIDIA]
+    return [one for one in gpus if one.address not in ours]
 
 
-def _blacklists_nouveau(case: Case) -> bool:
-    has = any(one.vendor == NVIDIA for one in case.functions)
-    return case.request.mode is Mode.VFIO and has and not _others(case)
+def _without_nouveau(facts: Facts, functions: tuple[PciFunction, ...]) -> bool:
+    return any(one.vendor == NVIDIA for one in functions) and not _others(facts, functions)
 
 
 def released(case: Case) -> Part:
-    """Container mode: whether the host's driver has the cards, and nothing of ours keeps it off."""
+    """Container mode: whether the host's driver has the cards, and nothing of ours keeps it off.
+
+    Cards that are bound and were not named stay bound.
+    """
     ours = [path for path in vfio_files.PATHS if path in case.facts.files]
+    listed = _listed(case.facts)
+    kept = tuple(
+        one for one in case.facts.pci if one.address in listed and one not in case.functions
+    )
     files: dict[str, File | None] = dict.fromkeys(ours)
+    if kept and (tool := case.facts.software.initramfs_tool):
+        files |= vfio_files.binding(kept, case.facts, tool)
+        module = case.facts.modules.vfio_pci == "module"
+        files |= vfio_files.modprobe(_without_nouveau(case.facts, kept), options=module)
     findings = tuple(_driven(one, bool(ours)) for one in case.functions if one.is_gpu)
     pending = any(finding.verdict is Verdict.WILL_FIX for finding in findings)
     return Part(findings, files=files, initramfs=True, pending=pending)
+
+
+def _listed(facts: Facts) -> set[str]:
+    """The addresses that are bound at boot now."""
+    file = facts.files.get(vfio_files.DEVICES)
+    lines = (file.text or "").splitlines() if file else []
+    return {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
 
 
 def _driven(one: PciFunction, bound_by_us: bool) -> Finding:

@@ -22,7 +22,6 @@ UNITS = {
 PROXMOX = "pve-manager"
 ENABLED = ("enabled", "enabled-runtime", "static", "indirect")
 QEMU_CONF = "/etc/libvirt/qemu.conf"
-AS_ROOT = re.compile(r'^\s*(?:user|group)\s*=\s*"(?:root|\+?0)"', re.MULTILINE)
 # Firmware that virt-aa-helper kept from a VM (void-linux/void-packages#32562).
 REFUSED = "/usr/share/qemu/"
 DENIED = re.compile(r'apparmor="DENIED".*(?:libvirt|virt-aa-helper|qemu)')
@@ -74,8 +73,7 @@ def _versions(case: Case) -> str:
 
 
 def _confinement(case: Case) -> Iterator[Finding]:
-    file = case.facts.files.get(QEMU_CONF)
-    if file and AS_ROOT.search(file.text or ""):
+    if case.facts.software.qemu_as_root:
         yield Finding(
             "confinement",
             "",
