@@ -291,6 +291,8 @@ def pci_links(log: str) -> bytes:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        for descriptor in (0, 1, 2):  # else SSH waits for this process as well
+            os.close(descriptor)
         for path in (directory + name for directory in asked for name in LINK_STATE):
             os.write(writer, f"{path}\t{read(path)}\n".encode())
         os._exit(0)
