@@ -63,7 +63,7 @@ def page() -> str:
     ]
     for title, text, function, inputs, expression in PROGRAMS:
         with torch.no_grad():
-            cpu = rift_compiler.compile(function, inputs)
+            cpu = rift_compiler.compile(function, inputs, target="x86-64-v3")
             gpu = rift_compiler.compile(function, inputs, target="sm_90a")
         taken = [f"`{s.rule}`" for s in cpu.stages.steps if s.taken and s.rule != "inline"]
         dims = cpu.stages.tensor.dims
@@ -74,7 +74,7 @@ def page() -> str:
             _block("Torch IR", cpu.traced),
             _block("Tensor IR", cpu.stages.tensor),
             _block("Loop IR", cpu.stages.loop),
-            _block("Tile IR for a CPU", *cpu.stages.tiles),
+            _block("Tile IR for a CPU with AVX2", *cpu.stages.tiles),
             _block("C++", *(render_cpp.render(k, dims) for k in cpu.stages.tiles), kind="cpp"),
             _block(
                 "Tile IR for a GPU",

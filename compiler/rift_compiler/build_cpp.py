@@ -23,6 +23,11 @@ FLAGS = (
 )  # fmt: skip
 
 
+def flags(march: str) -> tuple[str, ...]:
+    """FLAGS for another instruction set than this machine's."""
+    return tuple(f"-march={march}" if f == "-march=native" else f for f in FLAGS)
+
+
 @functools.cache
 def compiler() -> tuple[str, str]:
     """The C++ compiler's path and version: $CXX, g++ or clang++, whichever is found first."""

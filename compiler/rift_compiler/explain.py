@@ -35,10 +35,11 @@ def code(kernels: Sequence[Kernel], stages: Stages) -> list[str]:
     """The generated text of kernels for the program's target."""
     dims, lines = stages.tensor.dims, list[str]()
     for k in kernels:
-        if target(stages.target).cuda:
+        goal = target(stages.target)
+        if goal.cuda:
             text = render_cuda.render(nest(k, schedule_cuda.schedule(k)), dims).text
         else:
-            chosen = schedule_cpu.schedule(k, plain_schedule(k))
+            chosen = schedule_cpu.schedule(k, plain_schedule(k), goal.vectors)
             text = render_cpp.render(nest(k, chosen), dims)
         lines += text.splitlines()
     return lines

@@ -10,16 +10,18 @@ the product that read them are one kernel already, so inlining them costs no sec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from rift_compiler.cost import Cost, cost
+from rift_compiler.cost import BALANCE, VECTOR, Cost, cost
 from rift_compiler.expr import Node, const, guarded, rewrite, substitute, walk, where
 from rift_compiler.index import simplest
 from rift_compiler.loop_ir import Kernel, LoopProgram, Store, kernel
 from rift_compiler.nest import nest
+from rift_compiler.products import blocks
 from rift_compiler.rules import RULES, Rule
 from rift_compiler.schedule import Part, Schedule
-from rift_compiler.schedule_cpu import block_schedule, blocks
+from rift_compiler.schedule_cpu import block_schedule
+from rift_compiler.targets import AVX2, Vectors
 from rift_compiler.tensor_ir import Buffer, Def, TensorProgram, loads
 
 LARGEST_KERNEL = 400  # operations in one kernel: more pays no one, and takes long to compile
@@ -53,6 +55,7 @@ class Fuser:
 
     program: TensorProgram
     sizes: Mapping[str, int]
+    vectors: Vectors | None
     steps: list[Step] = field(default_factory=list)
     defs: dict[str, Def] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
@@ -139,7 +142,10 @@ class Fuser:
         """A kernel and its cost, under the plain schedule that costs least."""
         k = self.kernel(d, value, name)
         costs = [cost(nest(k, s), self.sizes) for s in _plain_schedules(k)]
-        return Improved(k, min(costs, key=lambda c: c.predicted))
+        least = min(costs, key=lambda c: c.predicted)
+        if self.vectors and _one_at_a_time(k, self.vectors):
+            least = replace(least, idle=least.operations / BALANCE * (VECTOR - 1))
+        return Improved(k, least)
 
 
 def plain_schedule(k: Kernel) -> Schedule:
@@ -150,8 +156,9 @@ def plain_schedule(k: Kernel) -> Schedule:
 def _plain_schedules(k: Kernel) -> list[Schedule]:
     """All loops in order; or the last axis inside the folds, each of which keeps an array."""
     folds = any(n.op == "fold" for s in k.stores for n in walk(s.value))
-    if folds and blocks(k):
-        return [block_schedule(k)]
+    found = blocks(k, AVX2) if folds else None
+    if found:
+        return [block_schedule(k, found)]
     if not k.axes or not folds or not _may_keep(k.axes[-1]):
         return [Schedule()]
     size = _array_size(k.axes[-1].extent.value)
@@ -229,7 +236,16 @@ def inline(value: Node, known: Mapping[str, tuple[tuple[Node, ...], Node]]) -> N
     return rewrite(rewrite(value, change), simplest)
 
 
-def fuse(p: TensorProgram, sizes: Mapping[str, int]) -> tuple[LoopProgram, tuple[Step, ...]]:
-    """Kernels of a program, and the decisions that led to them."""
-    fuser = Fuser(p, sizes)
+def _one_at_a_time(k: Kernel, vectors: Vectors) -> bool:
+    """Whether a processor's lanes would be idle: folds move at every position, but for blocks."""
+    folds = [n for s in k.stores for n in walk(s.value) if n.op == "fold"]
+    wide = bool(k.axes) and any(f.by is not None and k.axes[-1] in f.free for f in folds)
+    return wide and not blocks(k, vectors)
+
+
+def fuse(
+    p: TensorProgram, sizes: Mapping[str, int], vectors: Vectors | None = None
+) -> tuple[LoopProgram, tuple[Step, ...]]:
+    """Kernels of a program, and the decisions that led to them. vectors: of a processor."""
+    fuser = Fuser(p, sizes, vectors)
     return fuser.run(), tuple(fuser.steps)

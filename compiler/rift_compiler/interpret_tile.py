@@ -25,6 +25,7 @@ from rift_compiler.tile_ir import (
     If,
     Let,
     Local,
+    Prefetch,
     Stmt,
     StoreTo,
     Sync,
@@ -102,7 +103,7 @@ class _Lanes:
         elif isinstance(s, AllReduce):
             self._allreduce(s, mask)
         else:
-            assert isinstance(s, Sync)
+            assert isinstance(s, Sync | Prefetch)
 
     def _for(self, s: For, mask: Array) -> None:
         if s.axis.bind in ("grid", "thread"):

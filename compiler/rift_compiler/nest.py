@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from math import prod
 from typing import Any
 
 from rift_compiler.expr import (
@@ -62,8 +63,9 @@ class _Nest(Blocks):
             if a is self.kernel.axes[-1] and [p.bind for p in parts] == ["seq", "thread"]:
                 self.column = place
             if guard is not TRUE:
-                guards.update(dict.fromkeys(own, guard))
                 self.tile_starts |= _starts(own, guard)
+                if not _ends_with_turn(own, a.extent):
+                    guards.update(dict.fromkeys(own, guard))
         self.coop = axis("t", self.schedule.threads, "thread") if self.schedule.threads else None
         if self.coop is not None and self.coop not in loops:
             loops.append(self.coop)
@@ -193,6 +195,15 @@ def _clean(root: Node) -> Node:
         data = (n.data[0].replace(".", "_"), frozenset[Node]()) if n.op == "var" else n.data
         done[n] = make(n.op, args, data, n.dtype)
     return done[root]
+
+
+def _ends_with_turn(loops: Sequence[Node], extent: Node) -> bool:
+    """Whether what a tile loop's turn does is inside an axis if its beginning is."""
+    tiles = [n for n, a in enumerate(loops) if a.bind == "tile"]
+    if not tiles or extent.op != "const":
+        return False
+    inner = prod(int(a.extent.value) for a in loops[tiles[-1] + 1 :])
+    return bool(extent.value % inner == 0)
 
 
 def _starts(loops: Sequence[Node], guard: Node) -> dict[Node, Node]:

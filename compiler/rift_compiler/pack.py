@@ -3,12 +3,13 @@
     w[j, k]  ->  w_packed[j // L, k, j % L]
 
 Lanes along j then read whole vectors, one after the other in memory, whichever way the operand was
-stored; the copy is one more kernel, paid once for all rows of the product.
+stored; the copy is one more kernel, paid once for all rows of the product. What is converted to
+float32 for every product is converted when it is copied; so is the other operand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rift_compiler.expr import (
@@ -27,16 +28,17 @@ from rift_compiler.expr import (
 from rift_compiler.expr import fold as make_fold
 from rift_compiler.index import simplest
 from rift_compiler.loop_ir import Kernel, LoopProgram, Store, kernel
-from rift_compiler.schedule_cpu import Product, blocks, product
+from rift_compiler.products import Product, blocks, dots, narrow, product
+from rift_compiler.targets import Vectors
 from rift_compiler.tensor_ir import Buffer
 
 
-def pack(p: LoopProgram) -> LoopProgram:
-    """p with the operands of its products packed."""
+def pack(p: LoopProgram, vectors: Vectors, constants: frozenset[str] = frozenset()) -> LoopProgram:
+    """p with the operands of its products packed. constants: what is packed once for all calls."""
     kernels: list[Kernel] = []
     taken = set(p.buffers)
     for k in p.kernels:
-        found = product(k) or blocks(k)
+        found = product(k, vectors, constants) or blocks(k, vectors) or dots(k, vectors)
         kernels += _packed(k, found, p.buffers, taken) if found else [k]
     return replace(p, kernels=tuple(kernels))
 
@@ -55,10 +57,24 @@ class _Packer:
         axes, (body,) = open_fold(f)
         new = {
             n: self.copy(n, axes, columns)
-            for n in walk(body)
-            if n.op == "load" and columns in n.free and self.product.rows not in n.free
+            for n in operands(body)
+            if self.product.packs and columns in n.free and self.product.rows not in n.free
         }
+        if not self.product.inner:
+            other = [n for n in operands(body) if narrow(n) and self.product.rows in n.free]
+            new |= {n: self.convert(n, axes) for n in other}
         return make_fold(f.monoid, axes, replaced(body, new))
+
+    def convert(self, n: Node, axes: Sequence[Node]) -> Node:
+        """The converted element that is n, in the order of the axes."""
+        order = [a for a in (*self.kernel.axes, *axes) if a in n.free]
+        names = {a: axis(f"f{at}", a.extent) for at, a in enumerate(order)}
+        same = substitute(n, names)
+        if same not in self.made:
+            new = tuple(axis(f"i{at}", a.extent) for at, a in enumerate(order))
+            value = rewrite(substitute(n, dict(zip(order, new, strict=True))), simplest)
+            self.made[same] = self.store(n, new, value, "wide")
+        return load(self.made[same].name, order, n.dtype)
 
     def block(self, f: Node, done: dict[Node, Node]) -> Node:
         """A fold taken in blocks, whose terms are products: their columns are its positions."""
@@ -96,17 +112,21 @@ class _Packer:
         )
         inside = column < columns.extent
         value = rewrite(substitute(n, {**names, columns: column}), simplest)
-        value = load(value.name, value.index, value.dtype, all_of(inside, value.guard))
-        buffer = Buffer(self.name(n.name), n.dtype, tuple(sizes))
-        made = kernel(
-            f"{self.kernel.name}_pack{len(self.copies)}", new, (Store(buffer, value),), self.known
-        )
-        self.copies.append(made)
+        read = _read(value)
+        guarded = load(read.name, read.index, read.dtype, all_of(inside, read.guard))
+        return self.store(n, new, replaced(value, {read: guarded}), "packed")
+
+    def store(self, n: Node, axes: tuple[Node, ...], value: Node, suffix: str) -> Buffer:
+        """A new buffer of values over axes, and the kernel that fills it."""
+        sizes = tuple(a.extent for a in axes)
+        buffer = Buffer(self.name(_read(n).name, suffix), n.dtype, sizes)
+        name = f"{self.kernel.name}_pack{len(self.copies)}"
+        self.copies.append(kernel(name, axes, (Store(buffer, value),), self.known))
         self.known[buffer.name] = buffer
         return buffer
 
-    def name(self, of: str) -> str:
-        name = f"{of}_packed"
+    def name(self, of: str, suffix: str) -> str:
+        name = f"{of}_{suffix}"
         while name in self.taken:
             name += "_"
         self.taken.add(name)
@@ -125,6 +145,18 @@ def _packed(
             new[f] = packer.fold(f, found.columns)
     stores = tuple(Store(s.buffer, canonical(replaced(s.value, new))) for s in k.stores)
     return [*packer.copies, kernel(k.name, k.axes, stores, packer.known)]
+
+
+def operands(body: Node) -> list[Node]:
+    """What a product reads: loads, or what they are converted to."""
+    converted = [n for n in walk(body) if narrow(n)]
+    inside = {n.args[0] for n in converted}
+    return converted + [n for n in walk(body) if n.op == "load" and n not in inside]
+
+
+def _read(n: Node) -> Node:
+    """The load that an operand is."""
+    return n.args[0] if n.op == "cast" else n
 
 
 def _own_folds(k: Kernel) -> list[Node]:

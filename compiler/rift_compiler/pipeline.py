@@ -14,6 +14,8 @@ from rift_compiler import (
     tensor_ir,
     tile_ir,
 )
+from rift_compiler.ahead import ahead
+from rift_compiler.apart import apart
 from rift_compiler.fuse import Step, fuse, plain_schedule
 from rift_compiler.loop_ir import LoopProgram
 from rift_compiler.nest import nest
@@ -58,19 +60,22 @@ def lower_all(
     """Every stage of a Tensor IR program. sizes: what the dims are expected to be; constants: the
     inputs that are the same at every call, but for rare changes (parameters)."""
     tensor_ir.verify(program)
-    loop, steps = fuse(program, sizes)
     chosen = target_named(target)
     cuda = chosen.cuda
+    loop, steps = fuse(program, sizes, None if cuda else chosen.vectors)
     if cuda:
         loop, more = split(loop, chosen, sizes)
         steps += more
         schedules = tuple(map(schedule_cuda.schedule, loop.kernels))
     else:
-        loop = pack(loop)
-        schedules = tuple(schedule_cpu.schedule(k, plain_schedule(k)) for k in loop.kernels)
+        loop = pack(apart(loop, chosen.vectors), chosen.vectors, frozenset(constants))
+        schedules = tuple(
+            schedule_cpu.schedule(k, plain_schedule(k), chosen.vectors) for k in loop.kernels
+        )
     loop_ir.verify(loop)
     tiles = tuple(tile_ir.verify(nest(k, s)) for k, s in zip(loop.kernels, schedules, strict=True))
     if not cuda:
+        tiles = tuple(tile_ir.verify(ahead(t)) for t in tiles)
         prepared = _prepared(loop, constants)
         source = render_cpp.program(tiles, tuple(loop.buffers.values()), program.dims, prepared)
         return Stages(target, program, loop, steps, schedules, tiles, source, prepared=prepared)

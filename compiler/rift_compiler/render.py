@@ -18,6 +18,7 @@ from rift_compiler.tile_ir import (
     If,
     Let,
     Local,
+    Prefetch,
     Stmt,
     StoreTo,
     Sync,
@@ -71,7 +72,7 @@ class Render:
             return [f"{pad}{self._element(s.name, s.index)} = {self.text(s.value)};"]
         if isinstance(s, StoreTo):
             return [f"{pad}{s.buffer}[{self.flat(s.buffer, s.index)}] = {self.text(s.value)};"]
-        assert isinstance(s, Sync | AllReduce | Vector | Local)
+        assert isinstance(s, Sync | AllReduce | Vector | Local | Prefetch)
         return self.dialect.barrier(self, s, pad)
 
     def _local(self, s: Local, pad: str) -> list[str]:

@@ -28,13 +28,16 @@ from rift_compiler.scalar_ops import SCALAR_OPS
 from rift_compiler.tile_ir import (
     AllReduce,
     Assign,
+    For,
     If,
     Let,
     Local,
+    Prefetch,
     Stmt,
     StoreTo,
     Sync,
 )
+from rift_compiler.unroll import scatters
 
 REDUCE = {
     "sum": "a + b", "prod": "a * b", "max": "rift_max(a, b)", "min": "rift_min(a, b)",
@@ -47,7 +50,8 @@ class LaneRender(Render):
     """Renders the statements of a kernel with lanes.
 
     known: conditions that all lanes meet here. mask: the variable that says which lanes are here,
-    and only: the one lane that is. at: the lane an expression is being written for, alone.
+    and only: the one lane that is, by number or name. at: the lane an expression is being written
+    for, alone.
     """
 
     lane: Node = TRUE  # the thread axis
@@ -55,7 +59,7 @@ class LaneRender(Render):
     streams: frozenset[str] = frozenset()
     known: frozenset[Node] = frozenset()
     mask: str = ""
-    only: int | None = None
+    only: int | str | None = None
     at: str = ""
 
     @property
@@ -82,6 +86,10 @@ class LaneRender(Render):
     def statement(self, s: Stmt, pad: str) -> list[str]:
         if isinstance(s, If) and self.varies(s.condition):
             return self._masked(s, pad)
+        if isinstance(s, For) and self.only is None and s.axis.bind == "array" and scatters(s):
+            head = f"for (int64_t rift_t = 0; rift_t < {self.count}; rift_t++) {{"
+            one = replace(self, only="rift_t")
+            return [f"{pad}{head}", *one.statement(s, pad + "  "), f"{pad}}}"]
         if isinstance(s, Let) and s.name in self.varying:
             value = self._spread(s.value)
             return [f"{pad}const {self.type(s.value.dtype)} {s.name} = {value};"]
@@ -96,6 +104,9 @@ class LaneRender(Render):
             return self._reduce(s, pad)
         if isinstance(s, Sync):
             return []  # every statement is one: lanes are in lockstep
+        if isinstance(s, Prefetch):
+            first = self.index(self._first(self.place(s.buffer, s.index)))
+            return [f"{pad}rift_prefetch<{self.count}>(&{s.buffer}[{first}]);"]
         return super().statement(s, pad)
 
     def _reduce(self, s: AllReduce, pad: str) -> list[str]:

@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 
+from rift.errors import Blocked
 from rift_compiler import build_cpp
 from rift_compiler.interpret import Evaluator
 from rift_compiler.loop_ir import Kernel
 from rift_compiler.memory import Layout, layout
 from rift_compiler.pipeline import Stages
+from rift_compiler.targets import target
 from rift_compiler.tensor_ir import Buffer
 
 
@@ -108,8 +110,14 @@ def _version(t: torch.Tensor) -> object:
 
 
 def load(stages: Stages) -> Program:
-    """The program, built and loaded."""
-    library = build_cpp.load(build_cpp.build(stages.source))
+    """The program, built and loaded. Raises Blocked if this processor cannot run it."""
+    chosen = target(stages.target)
+    if chosen.vectors.bytes > target("cpu").vectors.bytes:
+        raise Blocked(
+            f"code for {chosen.name} needs vectors of {chosen.vectors.bytes} bytes; this "
+            f"processor's have {target('cpu').vectors.bytes}; use the target cpu"
+        )
+    library = build_cpp.load(build_cpp.build(stages.source, build_cpp.flags(chosen.march)))
     names = tuple(b.name for b in stages.buffers)
     dtypes = {b.name: getattr(torch, b.dtype.torch) for b in stages.buffers}
     reads = [b.name for k in stages.loop.kernels for b in k.reads if _makes(k, stages)]

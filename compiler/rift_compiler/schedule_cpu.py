@@ -5,181 +5,96 @@ product            lanes along columns; a tile of results in registers, tiles of
 folds that follow  rows and columns as in a product, the folded axis a block at a time (attention)
 fold of rows       a row a grid cell; lanes share its folds, then its elements
 dot products       lanes share each fold along memory; a cell keeps some outputs at once
+sums of columns    lanes along the last axis, each with a sum of its own
 other folds        plain loops, the outer ones shared by threads
 
-The figures are of AVX2 with 32 KiB and 512 KiB of cache a core; how fast they are elsewhere is for
-measurements to say.
+The figures are of AVX2 with 32 KiB and 512 KiB of cache a core, and of AVX-512 with 48 KiB and
+2 MiB; how fast they are elsewhere is for measurements to say.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rift_compiler.dtypes import f32
-from rift_compiler.expr import TRUE, Node, walk
+from rift_compiler.expr import Node, walk
 from rift_compiler.loop_ir import Kernel
+from rift_compiler.products import (
+    Product,
+    along_memory,
+    blocks,
+    dots,
+    even,
+    is_one,
+    lies,
+    product,
+    size_of,
+)
 from rift_compiler.schedule import Part, Schedule
+from rift_compiler.targets import Vectors
 
 LANES = (32, 16, 8)  # of a thread loop: one to four vectors of float32 each hide latencies
-ROWS = 16  # of a product from which packing the other operand pays
-COLUMNS = 16  # lanes of a product: with HEIGHT rows, 12 of the 16 vector registers of AVX2
-HEIGHT = 6
-TILE_ROWS = 96  # of a tile: it and what it reads stay in the second cache
-TILE_COLUMNS = 8  # groups of lanes
-LONGEST = 320  # of a fold's tile: a group of columns x it stays in the first cache
-BLOCK = 64  # positions that folds which follow one another take at once
+TILE_ROWS = 6  # of a tile, for each vector register: it and what it reads stay in the second cache
+NEAR = 20 * 1024  # bytes of a group of columns x a fold's tile: it stays in the first cache
+FAR = 96 * 1024  # of one that streams from the second, where 24 registers of results hide that
 GROUPS = 4  # of HEIGHT rows that read a block while it is near
-KEPT_COLUMNS = 256  # of a fold that is kept in blocks
-KEPT = 8  # outputs that a cell of dot products keeps: registers for them and for what they share
-MOST = 8  # of them along the rows
 ROW_BYTES = 64 * 1024  # of a row that is kept, where computing it again is dear
 RUN = 64  # lane groups that one grid cell of a one-dimensional kernel does
 
 
-def schedule(k: Kernel, plain: Schedule) -> Schedule:
+def schedule(k: Kernel, plain: Schedule, vectors: Vectors) -> Schedule:
     """A CPU schedule; plain is the one that costs least without lanes."""
     nodes = list(walk(*(s.value for s in k.stores)))
     scanned = {n.axes[0] for n in nodes if n.op == "scan"}
     mine = frozenset(k.axes)
     folds = [n for n in nodes if n.op == "fold" and n.free <= mine]
-    live = [a for a in k.axes if not _is_one(a)]
+    live = [a for a in k.axes if not is_one(a)]
     if scanned or not live or len(k.stores) > 1:
         return _grid(k, plain, scanned)
-    if product(k):
-        return _product(k)
-    if blocks(k):
-        return block_schedule(k)
+    found = product(k, vectors)
+    if found:
+        return _product(k, found, vectors)
+    found = blocks(k, vectors)
+    if found:
+        return block_schedule(k, found)
     lanes = _lanes(live[-1])
     if not folds:
         return _map(k, live, lanes) if lanes else _grid(k, plain, scanned)
+    if all(f.monoid == "sum" and f.dtype is f32 and lies(f, live[-1]) for f in folds):
+        return _columns(k, live[-1], vectors)
     if live[-1] not in frozenset[Node]().union(*(f.free for f in folds)):
         return _rows(k, folds, live)
-    if _along_memory(folds) and all(f.free >= frozenset(live) for f in folds):
-        return _dots(k, folds, live)
+    if along_memory(folds) and all(f.free >= frozenset(live) for f in folds):
+        return _dots(k, folds, dots(k, vectors), live, vectors)
     return _grid(k, plain, scanned)
 
 
-@dataclass(frozen=True)
-class Product:
-    """Sums of products of what varies with rows and what varies with columns."""
-
-    rows: Node
-    columns: Node
-    folds: tuple[Node, ...]
-    lanes: int
-    groups: int  # of lanes, in a tile
-    inner: bool = False  # whether it is inside folds that are taken in blocks
-
-
-def product(k: Kernel) -> Product | None:
-    """The product that a kernel is, if enough rows share what varies with columns."""
-    live = [a for a in k.axes if not _is_one(a)]
-    if len(live) < 2 or len(k.stores) > 1 or _size(live[-2]) < ROWS or _size(live[-1]) < COLUMNS:
-        return None
-    nodes = list(walk(k.stores[0].value))
-    folds = tuple(n for n in nodes if n.op == "fold" and n.free <= frozenset(k.axes))
-    if not folds or len(folds) > 2 or any(n.op == "scan" for n in nodes):
-        return None
-    if any([a.extent for a in f.axes] != [a.extent for a in folds[0].axes] for f in folds):
-        return None
-    rows, columns = live[-2:]
-    if not all(_multiplies(f, rows, columns) for f in folds):
-        return None
-    groups = _even(-(-_size(columns) // COLUMNS), TILE_COLUMNS)
-    return Product(rows, columns, folds, COLUMNS, groups)
-
-
-def _even(count: int, most: int) -> int:
-    """How many of count to take at a time, so that the last time is almost as full."""
-    if count <= most:
-        return count
-    return min(range(most, most // 2 - 1, -1), key=lambda n: -(-count // n) * n)
-
-
-def _multiplies(f: Node, rows: Node, columns: Node) -> bool:
-    """Whether a fold is a sum of products of float32 values, each of rows or of columns."""
-    if f.monoid != "sum" or f.by is not None or f.dtype is not f32 or not {rows, columns} <= f.free:
-        return False
-    body = list(walk(f.body))
-    reads = [n for n in body if n.op == "load"]
-    return not any(n.op in ("fold", "checked") for n in body) and all(
-        n.guard is TRUE and not {rows, columns} <= n.free and n.free & frozenset(f.axes)
-        for n in reads
-    )
-
-
-def _product(k: Kernel) -> Schedule:
-    """Tiles of rows x columns; HEIGHT x COLUMNS results in registers at a time."""
-    found = product(k)
-    assert found is not None
-    height = max(HEIGHT // len(found.folds), 1)
-    high = _even(-(-_size(found.rows) // height), TILE_ROWS // height)
+def _product(k: Kernel, found: Product, vectors: Vectors) -> Schedule:
+    """Tiles of rows x columns; height x lanes results of each fold in registers at a time."""
+    most = TILE_ROWS * vectors.registers // found.height
+    high = even(-(-size_of(found.rows) // found.height), most)
     parts = {
-        found.rows: (Part("grid"), Part("tile", high), Part("array", height)),
+        found.rows: (Part("grid"), Part("tile", high), Part("array", found.height)),
         found.columns: (Part("grid"), Part("tile", found.groups), Part("thread", found.lanes)),
     }
     outputs = tuple(parts.get(a, (Part("grid"),)) for a in k.axes)
-    longest = _size(found.folds[0].axes[-1])
-    tiles = [n for n in range(LONGEST, LONGEST // 3, -1) if longest % n == 0]
-    tile = tiles[0] if longest > LONGEST and tiles and len(found.folds[0].axes) == 1 else 0
+    size = size_of(found.folds[0].axes[-1])
+    longest = (NEAR if vectors.registers < 32 else FAR) // (4 * found.lanes * len(found.folds))
+    tiles = [n for n in range(longest, longest // 3, -1) if size % n == 0]
+    tile = tiles[0] if size > longest and tiles and len(found.folds[0].axes) == 1 else 0
     return Schedule(outputs, fold_tile=tile, clamp=True)
 
 
-def blocks(k: Kernel) -> Product | None:
-    """The folds of a kernel that follow one another, where one varies with columns and all with
-    rows, and terms are products in turn (attention)."""
-    live = [a for a in k.axes if not _is_one(a)]
-    if len(live) < 2 or len(k.stores) > 1:
-        return None
-    rows, columns = live[-2:]
-    nodes = list(walk(k.stores[0].value))
-    folds = [n for n in nodes if n.op == "fold" and n.free <= frozenset(k.axes)]
-    wide = [f for f in folds if columns in f.free]
-    if any(n.op == "scan" for n in nodes) or not wide or _size(columns) % COLUMNS:
-        return None
-    if not 2 * COLUMNS <= _size(columns) <= KEPT_COLUMNS or _size(rows) < ROWS:
-        return None
-    if not all(_in_blocks(f, folds, rows) for f in folds) or all(f.by is None for f in folds):
-        return None
-    dots = [n for f in folds for n in walk(f.body) if n.op == "fold" and n not in folds]
-    groups = _even(-(-_size(folds[0].axes[0]) // COLUMNS), BLOCK // COLUMNS)
-    return Product(rows, columns, tuple(dict.fromkeys(dots)), COLUMNS, groups, True)
-
-
-def _in_blocks(f: Node, folds: list[Node], rows: Node) -> bool:
-    """Whether a fold can be taken a block at a time, together with the others."""
-    return (
-        len(f.axes) == 1
-        and f.axes[0].extent is folds[0].axes[0].extent
-        and rows in f.free
-        and f.monoid in ("sum", "max", "min")
-        and f.dtype is f32
-        and (f.by is None or (f.by.by is None and f.by in folds))
-    )
-
-
-def block_schedule(k: Kernel) -> Schedule:
-    """The schedule of a kernel for which blocks() is one."""
-    found = blocks(k)
-    assert found is not None
-    groups = _even(-(-_size(found.rows) // HEIGHT), GROUPS)
+def block_schedule(k: Kernel, found: Product) -> Schedule:
+    """The schedule of a kernel whose blocks() are found."""
+    groups = even(-(-size_of(found.rows) // found.height), GROUPS)
     parts = {
-        found.rows: (Part("grid"), Part("tile", groups), Part("array", HEIGHT)),
+        found.rows: (Part("grid"), Part("tile", groups), Part("array", found.height)),
         found.columns: (
-            Part("tile", _size(found.columns) // found.lanes),
+            Part("tile", size_of(found.columns) // found.lanes),
             Part("thread", found.lanes),
         ),
     }
     outputs = tuple(parts.get(a, (Part("grid"),)) for a in k.axes)
     return Schedule(outputs, block=found.groups * found.lanes, clamp=True)
-
-
-def _is_one(a: Node) -> bool:
-    return a.extent.op == "const" and bool(a.extent.value == 1)
-
-
-def _size(a: Node) -> int:
-    return int(a.extent.value) if a.extent.op == "const" else 2**31
 
 
 def _lanes(a: Node) -> int:
@@ -220,30 +135,35 @@ def _rows(k: Kernel, folds: list[Node], live: list[Node]) -> Schedule:
         if a is rest[-1]:
             parts.append((Part("seq"), Part("thread", lanes)))
         else:
-            parts.append((Part("grid") if a in varies or _is_one(a) else Part("seq"),))
+            parts.append((Part("grid") if a in varies or is_one(a) else Part("seq"),))
     return Schedule(tuple(parts), threads=lanes, shared=ROW_BYTES)
 
 
-def _dots(k: Kernel, folds: list[Node], live: list[Node]) -> Schedule:
-    """Lanes share each fold; a cell keeps KEPT outputs, so that what it reads is used again."""
-    kept, parts = KEPT, dict[Node, tuple[Part, ...]]()
-    plain = len(folds) == 1 and folds[0].by is None and folds[0].monoid in ("sum", "max", "min")
-    for a in live[-2:] if plain else []:
-        most = min(kept, MOST if a is not live[-1] else kept)
-        size = next(n for n in range(most, 0, -1) if _size(a) % n == 0)
-        if size > 1:
-            parts[a] = Part("grid"), Part("array", size)
+def _columns(k: Kernel, columns: Node, vectors: Vectors) -> Schedule:
+    """Lanes along the last axis, a sum in each; as many as half of the registers hold."""
+    most = vectors.floats * vectors.registers // 4
+    lanes = next((n for n in (most, most // 2, most // 4) if size_of(columns) % n == 0), 0)
+    lanes = lanes or _lanes(columns) or LANES[-1]
+    parts = {columns: (Part("grid"), Part("thread", lanes))}
+    return Schedule(tuple(parts.get(a, (Part("grid"),)) for a in k.axes))
+
+
+def _dots(
+    k: Kernel, folds: list[Node], found: Product | None, live: list[Node], vectors: Vectors
+) -> Schedule:
+    """Lanes share each fold."""
+    kept, parts = vectors.registers // 2, dict[Node, tuple[Part, ...]]()
+    if found:
+        tiles = -(-size_of(found.rows) // found.height)
+        grid = Part("grid") if tiles == 1 else Part("tile", tiles)
+        parts[found.rows] = grid, Part("array", found.height)
+        parts[found.columns] = Part("grid"), Part("array", found.groups)
+        kept //= found.height * found.groups
+    elif len(folds) == 1 and folds[0].by is None and folds[0].monoid in ("sum", "max", "min"):
+        size = next(n for n in range(kept, 0, -1) if size_of(live[-1]) % n == 0)
+        parts[live[-1]] = Part("grid"), Part("array", size)
         kept //= size
     lanes = min(_lanes(f.axes[-1]) or LANES[-1] for f in folds)
-    lanes = max(min(lanes, LANES[0] * kept // KEPT), LANES[-1])
-    return Schedule(tuple(parts.get(a, (Part("grid"),)) for a in k.axes), threads=lanes)
-
-
-def _along_memory(folds: list[Node]) -> bool:
-    """Whether all that folds read varies by consecutive elements with what they fold, or not."""
-    return all(
-        n.index[-1:] and not any(a in i.free for i in n.index[:-1] for a in f.axes)
-        for f in folds
-        for n in walk(f.body)
-        if n.op == "load"
-    )
+    lanes = max(min(lanes, vectors.floats * kept), LANES[-1])
+    outputs = tuple(parts.get(a, (Part("grid"),)) for a in k.axes)
+    return Schedule(outputs, threads=lanes, clamp=found is not None)

@@ -14,6 +14,7 @@ thread  lanes of a block, in lockstep     tile    one after the other, over part
 array   unrolled, over a local array's elements
 shared  arrays seen by a whole block; sync() orders them
 vector  a whole local array read from or written to consecutive elements at once
+prefetch  what will be read soon is brought near; it changes no value
 """
 
 from __future__ import annotations
@@ -109,7 +110,15 @@ class Sync:
     """Wait for the whole block."""
 
 
-Stmt = For | If | Let | Local | Assign | StoreTo | Vector | AllReduce | Sync
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """An element that will be read soon; it may lie outside the buffer."""
+
+    buffer: str
+    index: tuple[Node, ...]
+
+
+Stmt = For | If | Let | Local | Assign | StoreTo | Vector | AllReduce | Sync | Prefetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +176,8 @@ def _line(s: Stmt) -> str:
     if isinstance(s, AllReduce):
         place = _place(s.name, s.index) if s.index else s.name
         return f"{place} = allreduce.{s.monoid}[{', '.join(a.name for a in s.axes)}]({place})"
+    if isinstance(s, Prefetch):
+        return f"prefetch({_place(s.buffer, s.index)})"
     return "sync()"
 
 
@@ -190,7 +201,7 @@ def expressions(s: Stmt) -> tuple[Node, ...]:
         return () if s.init is None else (s.init,)
     if isinstance(s, Assign | StoreTo):
         return (*s.index, s.value)
-    return s.index if isinstance(s, Vector | AllReduce) else ()
+    return s.index if isinstance(s, Vector | AllReduce | Prefetch) else ()
 
 
 def parse(text: str, dims: tuple[str, ...] = ()) -> TileKernel:
@@ -273,8 +284,7 @@ class _Reader:
             raise self.scope.fail(s, "a name on the left", ast.unparse(target))
         index: tuple[Node, ...] = ()
         if isinstance(target, ast.Subscript):
-            parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-            index = tuple(self.scope.node(p) for p in parts)
+            index = self._index(target)
         reduced = self._allreduce(s.value, name.id, index)
         if reduced:
             return reduced
@@ -304,11 +314,15 @@ class _Reader:
             store = isinstance(e.args[0], ast.Subscript)
             place, local = e.args if store else reversed(e.args)
             if isinstance(place, ast.Subscript) and isinstance(local, ast.Name):
-                at = place.slice
-                index = at.elts if isinstance(at, ast.Tuple) else [at]
-                nodes = tuple(self.scope.node(i) for i in index)
-                return Vector(local.id, ast.unparse(place.value), nodes, store)
-        raise self.scope.fail(e, "sync() or vector(LOCAL, BUFFER[...])", ast.unparse(e))
+                return Vector(local.id, ast.unparse(place.value), self._index(place), store)
+        if name == "prefetch" and len(e.args) == 1 and isinstance(e.args[0], ast.Subscript):
+            return Prefetch(ast.unparse(e.args[0].value), self._index(e.args[0]))
+        expected = "sync(), vector(LOCAL, BUFFER[...]) or prefetch(BUFFER[...])"
+        raise self.scope.fail(e, expected, ast.unparse(e))
+
+    def _index(self, e: ast.Subscript) -> tuple[Node, ...]:
+        parts = e.slice.elts if isinstance(e.slice, ast.Tuple) else [e.slice]
+        return tuple(self.scope.node(p) for p in parts)
 
 
 def _defined(k: TileKernel) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rift_compiler.expr import NO_AXES, Node, const, make, replaced, rewrite, walk
-from rift_compiler.index import simplest
+from rift_compiler.index import simplest, to_poly
 from rift_compiler.tile_ir import (
     AllReduce,
     Assign,
@@ -18,6 +18,7 @@ from rift_compiler.tile_ir import (
     If,
     Let,
     Local,
+    Prefetch,
     Stmt,
     StoreTo,
     TileKernel,
@@ -53,7 +54,7 @@ def mapped(s: Stmt, names: Mapping[Node, Node]) -> Stmt:
         return s if s.init is None else replace(s, init=new(s.init))
     if isinstance(s, Assign | StoreTo):
         return replace(s, index=tuple(map(new, s.index)), value=new(s.value))
-    if isinstance(s, Vector | AllReduce):
+    if isinstance(s, Vector | AllReduce | Prefetch):
         return replace(s, index=tuple(map(new, s.index)))
     return s
 
@@ -63,12 +64,26 @@ def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for s in body:
         if isinstance(s, For | If):
             s = replace(s, body=_block(s.body))
-        if isinstance(s, For) and s.axis.bind == "array" and _fits(s):
+        if isinstance(s, For) and s.axis.bind == "array" and _fits(s) and not scatters(s):
             for n in range(s.axis.extent.value):
                 out += _renamed(tuple(mapped(x, {s.axis: const(n)}) for x in s.body), n)
         else:
             out.append(s)
     return tuple(out)
+
+
+def scatters(s: For) -> bool:
+    """Whether a loop does nothing but store along memory, lanes far apart, what arrays hold."""
+    inner = s.body[0]
+    while isinstance(inner, If) and len(inner.body) == 1:
+        inner = inner.body[0]
+    return (
+        len(s.body) == 1
+        and isinstance(inner, StoreTo)
+        and dict(to_poly(inner.index[-1])).get((s.axis,)) == 1
+        and any(a.bind == "thread" for i in inner.index[:-1] for a in i.free)
+        and any(n.op == "var" and s.axis in n.args for n in walk(inner.value))
+    )
 
 
 def _fits(s: For) -> bool:

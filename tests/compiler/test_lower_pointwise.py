@@ -49,6 +49,11 @@ def integers(*shape: int, dtype: torch.dtype = torch.int64, seed: int = 0) -> to
     )
 
 
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    """Of no infinity: on AVX-512 eager's is NaN then, if there are four elements or more."""
+    return F.gelu(x.clamp(-60, 60))
+
+
 MATH: list[Function] = [
     *(torch.exp, torch.exp2, torch.expm1, torch.log, torch.log2, torch.log10, torch.log1p),
     *(torch.sqrt, torch.rsqrt, torch.sin, torch.cos, torch.tan, torch.asin, torch.acos, torch.atan),
@@ -79,7 +84,7 @@ SHAPING: list[Function] = [
     lambda x: x.masked_fill(x.isnan(), -7.5),
 ]
 ACTIVATIONS: list[Function] = [
-    *(F.relu, F.relu6, F.silu, F.mish, F.selu, F.elu, F.celu, F.gelu, F.softplus, F.softsign),
+    *(F.relu, F.relu6, F.silu, F.mish, F.selu, F.elu, F.celu, gelu, F.softplus, F.softsign),
     *(F.hardsigmoid, F.hardswish, F.hardtanh, F.hardshrink, F.softshrink, F.tanhshrink),
     *(F.logsigmoid, F.leaky_relu, F.rrelu, partial(F.dropout, training=False)),
     partial(F.gelu, approximate="tanh"),
@@ -116,7 +121,7 @@ def test_all_types(check_lowering: Check, types: Sequence[torch.dtype]) -> None:
         torch.sqrt,
     ]
     some += [lambda x: x + x, lambda x: x * 2, lambda x: x / 3, lambda x: x // 2, lambda x: x % 3]
-    some += [lambda x: x**3, lambda x: x.clamp(0, 2), torch.bitwise_not if whole else F.gelu]
+    some += [lambda x: x**3, lambda x: x.clamp(0, 2), torch.bitwise_not if whole else gelu]
     inputs = [integers(3, 5, dtype=t) if whole else floats(3, 5, dtype=t) for t in types]
     check_lowering(lambda *given: [f(x) for x in given for f in some], *inputs, **STEP)
 

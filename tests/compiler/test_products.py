@@ -37,7 +37,7 @@ def test_matrix_products(m: int, k: int, n: int, transposed: bool) -> None:
     function: Callable[..., Any] = F.linear if transposed else torch.matmul
     c = rift_compiler.compile(function, (x, w))
 
-    assert packs(c) == 1
+    assert packs(c) == (transposed or m > 64 or n % 16 > 0)  # few rows read what lies as it lies
     _close(c(x, w), function(x.double(), w.double()), k)
 
 
@@ -87,7 +87,7 @@ def test_a_few_rows(rows: int, k: int, n: int) -> None:
     x, w = _randn(rows, k), _randn(n, k)
     c = rift_compiler.compile(F.linear, (x, w))
 
-    assert packs(c) == 0
+    assert packs(c) == (rows > 8 and n >= 16)  # what is packed is x, of few rows
     _close(c(x, w), x.double() @ w.double().T, k)
 
 

@@ -15,6 +15,7 @@ import rift_compiler
 from rift_compiler import interpret_tile, loop_ir
 from rift_compiler.api import Compiled
 from rift_compiler.build_cuda import compile_cuda
+from rift_compiler.fuse import fuse
 from rift_compiler.loop_ir import LoopProgram
 from rift_compiler.rules.split_fold import split_fold
 
@@ -49,6 +50,11 @@ def arrays(c: Compiled, inputs: Inputs) -> dict[str, Any]:
     return {n: t.numpy() for n, t in given.items()}
 
 
+def fused(c: Compiled) -> LoopProgram:
+    """As for a GPU, before it is split."""
+    return fuse(c.lowered.program, {})[0]
+
+
 def cut(p: LoopProgram, parts: int) -> LoopProgram:
     (k,) = p.kernels
     made = split_fold(k, parts)
@@ -61,7 +67,7 @@ def cut(p: LoopProgram, parts: int) -> LoopProgram:
 def test_parts_combined_are_the_fold(name: str, parts: int) -> None:
     function, inputs = CUT[name]
     c = rift_compiler.compile(function, inputs)
-    p = cut(c.stages.loop, parts)
+    p = cut(fused(c), parts)
 
     (got,) = loop_ir.run(p, arrays(c, inputs), {})
 
@@ -101,7 +107,7 @@ def test_rows_without_a_key_stay_nan_as_in_torch() -> None:
         return torch.softmax(q @ k.transpose(-1, -2) + m, -1) @ v
 
     c = rift_compiler.compile(attention, inputs)
-    (got,) = loop_ir.run(cut(c.stages.loop, 7), arrays(c, inputs), {})
+    (got,) = loop_ir.run(cut(fused(c), 7), arrays(c, inputs), {})
 
     np.testing.assert_allclose(got, attention(*inputs).numpy(), rtol=1e-4, atol=1e-5)
 

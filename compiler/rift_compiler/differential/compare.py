@@ -21,6 +21,8 @@ that eager itself does, where that is more.
   most 16 epsilon of the largest element. A function whose meaning depends on the dtype (a default
   eps) or that jumps (floor of a product) fails that; then eager itself stands for `wide`.
   So it does for float64, and for a function that names its output's dtype.
+- An infinity that float64 gives, too, is right where eager gives NaN: on AVX-512 eager's gelu of
+  infinity is NaN in float32, if there are four elements or more.
 """
 
 from __future__ import annotations
@@ -248,6 +250,8 @@ def _difference(got: Tensor, expected: Tensor, wide: Any, fan_in: float) -> Diff
     allowed = unit.maximum(EAGER_FACTOR * bound.clamp(max=eager_error.max()))
     error = (got.double() - reference).abs()
     wrong = torch.where(finite & got.isfinite(), error > allowed, ~_same(got, expected))
+    if isinstance(wide, Tensor) and wide.shape == expected.shape:
+        wrong &= ~(expected.isnan() & got.isinf() & (got == wide))
     if not wrong.any():
         return None
     allowed = allowed.where(finite, 0.0)

@@ -1,7 +1,9 @@
 // Lanes: SIMD values, for kernels whose thread loop runs in lockstep in vector registers.
 // Lanes<T, L> holds L values of T in as many native vectors as it takes; every operation that the
 // scalar text uses is overloaded for it, so that the text of an expression is the same for both.
+#include <stdio.h>
 #include <type_traits>
+#include <utility>
 #ifdef __AVX512F__
 #define RIFT_BYTES 64
 #elif defined(__AVX__)
@@ -9,13 +11,26 @@
 #else
 #define RIFT_BYTES 16
 #endif
-#include <unistd.h>
-static const int64_t rift_cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE) > 0 ? sysconf(_SC_LEVEL3_CACHE_SIZE) : 32 << 20;
+// The last cache that one core sees. Not sysconf: on some processors it tells that of all cores.
+static int64_t rift_last_cache() {
+  long kib = 0;
+  for (int level = 3; level >= 2 && kib <= 0; level--) {
+    char path[64];
+    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/size", level);
+    if (FILE* f = fopen(path, "r")) {
+      if (fscanf(f, "%ldK", &kib) != 1) kib = 0;
+      fclose(f);
+    }
+  }
+  return (kib > 0 ? kib : 32 << 10) * (int64_t)1024;
+}
+static const int64_t rift_cache_bytes = rift_last_cache();
 #define RIFT_IN static inline __attribute__((always_inline))
 
-// A native vector: RIFT_BYTES wide, or less where L values take less.
+// A native vector: RIFT_BYTES wide, or less where L values are not whole ones of them.
 template <class T, int L> struct rift_native {
-  static constexpr int bytes = L * (int)sizeof(T) < RIFT_BYTES ? L * (int)sizeof(T) : RIFT_BYTES;
+  static constexpr int all = L * (int)sizeof(T), power = all & -all;
+  static constexpr int bytes = power < RIFT_BYTES ? power : RIFT_BYTES;
   static constexpr int width = bytes / (int)sizeof(T);
   static constexpr int count = L / width;
   typedef T type __attribute__((vector_size(bytes)));
@@ -81,6 +96,18 @@ template <class T, class U, int L> RIFT_IN Lanes<T, L> rift_convert(Lanes<U, L> 
   Lanes<T, L> r;
   typedef Lanes<U, L> A;
   typedef Lanes<T, L> R;
+#if defined(__AVX512F__) && !defined(__clang__)  // g++ 12 makes two halves of these
+  typedef short Short __attribute__((vector_size(32)));
+  typedef int Int __attribute__((vector_size(64)));
+  if constexpr (L == 16 && std::is_same<U, uint16_t>::value && std::is_same<T, uint32_t>::value) {
+    r.v[0] = (typename R::N::type)__builtin_ia32_pmovzxwd512_mask((Short)a.v[0], (Int){}, -1);
+    return r;
+  }
+  if constexpr (L == 16 && std::is_same<U, uint32_t>::value && std::is_same<T, uint16_t>::value) {
+    r.v[0] = (typename R::N::type)__builtin_ia32_pmovdw512_mask((Int)a.v[0], (Short){}, -1);
+    return r;
+  }
+#endif
   if constexpr (A::C == R::C) {
     for (int c = 0; c < A::C; c++) r.v[c] = __builtin_convertvector(a.v[c], typename R::N::type);
   } else {
@@ -200,6 +227,9 @@ template <int L, class T> RIFT_IN Lanes<T, L> rift_load(const T* p) {
     return r;
   }
 }
+template <int L, class T> RIFT_IN void rift_prefetch(const T* p) {
+  for (int n = 0; n < L * (int)sizeof(T); n += 64) __builtin_prefetch((const char*)p + n);
+}
 template <int bytes> RIFT_IN void rift_stream(float* p, const void* from) {
   typedef typename rift_native<float, bytes / 4>::type V;
   V x;
@@ -236,26 +266,51 @@ RIFT_IN bool rift_streams(const void* p, int64_t bytes, int64_t row_bytes) {
 }
 
 // Reductions over the lanes, pairwise: the order never changes.
+template <class T, int W, class F, size_t... I> RIFT_IN T rift_fold(Lanes<T, W> a, F f, std::index_sequence<I...>) {
+  if constexpr (W == 1) {
+    return a[0];
+  } else {
+    Lanes<T, W / 2> low, high;
+    low.v[0] = (decltype(low.v[0] + 0))__builtin_shufflevector(a.v[0], a.v[0], (int)I...);
+    high.v[0] = (decltype(low.v[0] + 0))__builtin_shufflevector(a.v[0], a.v[0], (int)(I + W / 2)...);
+    return rift_fold(f(low, high), f, std::make_index_sequence<W / 4>());
+  }
+}
 template <class T, int L, class F> RIFT_IN T rift_reduce(Lanes<T, L> a, F f) {
   typedef typename Lanes<T, L>::N N;
   Lanes<T, N::width> x[N::count];
   memcpy(x, &a, sizeof(a));
   for (int step = 1; step < N::count; step *= 2)
     for (int c = 0; c + step < N::count; c += 2 * step) x[c] = f(x[c], x[c + step]);
-  T out[N::width];
-  for (int t = 0; t < N::width; t++) out[t] = x[0][t];
-  for (int half = N::width / 2; half; half /= 2)
-    for (int t = 0; t < half; t++) out[t] = f(out[t], out[t + half]);
-  return out[0];
+  return rift_fold(x[0], f, std::make_index_sequence<N::width / 2>());
 }
 
+// The processor's own: a > b ? a : b, and a < b ? a : b; so b where either is NaN.
+template <class V> RIFT_IN V rift_above(V a, V b) {
+#ifdef __AVX__
+  if constexpr (std::is_same<V, Lanes<float, 8>::N::type>::value && sizeof(V) == 32) return __builtin_ia32_maxps256(a, b);
+#endif
+  return a > b ? a : b;
+}
+template <class V> RIFT_IN V rift_below(V a, V b) {
+#ifdef __AVX__
+  if constexpr (std::is_same<V, Lanes<float, 8>::N::type>::value && sizeof(V) == 32) return __builtin_ia32_minps256(a, b);
+#endif
+  return a < b ? a : b;
+}
 // NaN wins, as in the scalar forms.
 template <class T, int L> RIFT_IN Lanes<T, L> rift_max(Lanes<T, L> a, Lanes<T, L> b) {
-  if constexpr (std::is_floating_point<T>::value) return rift_where((a > b) | (a != a), a, b);
+  if constexpr (std::is_floating_point<T>::value) {
+    for (int c = 0; c < a.C; c++) a.v[c] = a.v[c] == a.v[c] ? rift_above(a.v[c], b.v[c]) : a.v[c];
+    return a;
+  }
   else return rift_where(a > b, a, b);
 }
 template <class T, int L> RIFT_IN Lanes<T, L> rift_min(Lanes<T, L> a, Lanes<T, L> b) {
-  if constexpr (std::is_floating_point<T>::value) return rift_where((a < b) | (a != a), a, b);
+  if constexpr (std::is_floating_point<T>::value) {
+    for (int c = 0; c < a.C; c++) a.v[c] = a.v[c] == a.v[c] ? rift_below(a.v[c], b.v[c]) : a.v[c];
+    return a;
+  }
   else return rift_where(a < b, a, b);
 }
 template <class T, int L> RIFT_IN Lanes<T, L> rift_abs(Lanes<T, L> a) {
@@ -286,32 +341,34 @@ template <int L> RIFT_IN Lanes<float, L> sqrt(Lanes<float, L> a) {
 template <class T, int L> RIFT_IN Lanes<T, L> rift_rsqrt(Lanes<T, L> a) { return Lanes<T, L>((T)1) / sqrt(a); }
 
 // exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^r = 1 + r + r^2 p(r), p fitted as for erf below (error
-// 1.2e-7, of at most 0.06); 2^n in two factors, so that results below 2^-126 round once.
+// 1.2e-7, of at most 0.06); 2^n in two factors, so that results below 2^-126 round once. NaN passes
+// through every step: p is NaN then.
 template <int L> RIFT_IN Lanes<float, L> exp(Lanes<float, L> x) {
   typedef Lanes<float, L> F;
   F out;
   for (int c = 0; c < F::C; c++) {
     typedef typename F::N::type V;
     typedef typename Lanes<int32_t, L>::N::type I;
-    V a = x.v[c];
-    a = a < 89.0f ? a : 89.0f - (V){};       // e^89 is inf already
-    a = a > -105.0f ? a : -105.0f - (V){};   // e^-105 is 0 already; NaN goes here, and is put back
-    V n = a * 1.44269504f + 12582912.0f;     // adding 1.5 * 2^23 rounds to an integer
+    V a = rift_below(89.0f - (V){}, x.v[c]);  // e^89 is inf already
+    a = rift_above(-105.0f - (V){}, a);       // e^-105 is 0 already
+    V n = a * 1.44269504f + 12582912.0f;      // adding 1.5 * 2^23 rounds to an integer,
+    I whole;
+    memcpy(&whole, &n, sizeof(n));
+    whole = whole - 0x4B400000;               // which the low bits then are
     n = n - 12582912.0f;
-    V r = a - n * 0.693145752f;              // ln 2 in two parts, the first exact in n * part
+    V r = a - n * 0.693145752f;               // ln 2 in two parts, the first exact in n * part
     r = r - n * 1.42860682e-6f;
     V p = r * 1.39012715e-3f + 8.36314632e-3f;
     p = p * r + 4.16668536e-2f;
     p = p * r + 1.66665773e-1f;
     p = p * r + 0.499999996f;
-    p = p * r * r + r + 1.0f;
-    I whole = __builtin_convertvector(n, I), half = whole >> 1;
-    I up = (half + 127) << 23, down = (whole - half + 127) << 23;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    I half = whole >> 1, up = (half << 23) + 0x3F800000, down = ((whole - half) << 23) + 0x3F800000;
     V s, t;
     memcpy(&s, &up, sizeof(s));
     memcpy(&t, &down, sizeof(t));
-    V y = p * s * t;
-    out.v[c] = x.v[c] == x.v[c] ? y : x.v[c];
+    out.v[c] = p * s * t;
   }
   return out;
 }
