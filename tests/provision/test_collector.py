@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import io
 import os
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rift_provision.facts import collector
+from rift_provision.facts.tree import from_tar
 
 
 def device(root: Path, address: str, state: str) -> None:
@@ -89,3 +92,37 @@ def test_nothing_secret_is_on_the_list() -> None:
 
     for secret in ("shadow", "ssh", "qemu.conf", "/root", "secret", "passw", "machine-id"):
         assert secret not in asked_for
+
+
+def test_no_path_is_on_two_lists() -> None:
+    """The archive takes a path once: the second list would find it empty or whole."""
+    lists = (
+        [path for path, _ in collector.GREP],
+        collector.FILES,
+        collector.LINKS,
+        collector.NAMES,
+    )
+    patterns = [pattern for one in lists for pattern in one]
+
+    assert sorted(patterns) == sorted(set(patterns))
+    for path in lists[0]:
+        others = [pattern for one in lists[1:] for pattern in one]
+        assert not any(fnmatch.fnmatchcase(path, pattern) for pattern in others)
+
+
+def test_what_is_collected_is_what_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GRUB's own script says whether it reads grub.d: its line has to arrive."""
+    script = tmp_path / "grub-mkconfig"
+    script.write_text("#!/bin/sh\nfor x in ${sysconfdir}/default/grub.d/*.cfg ; do\n")
+    monkeypatch.setattr(collector, "GREP", [(str(script), "default/grub.d")])
+    data = io.BytesIO()
+    archive = collector.Archive(data)
+
+    collector.files(archive)
+
+    archive.close()
+    tree = from_tar(io.BytesIO(data.getvalue()))
+    assert tree.lines(str(script)) == ["for x in ${sysconfdir}/default/grub.d/*.cfg ; do"]
+    assert tree.entry(str(script)) is not None

@@ -88,7 +88,7 @@ NAMES = [
     *("/boot/vmlinuz*", "/boot/initr*", "/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"),
     *("/boot/*.efi", "/boot/EFI/Linux/*.efi", "/boot/efi/EFI/Linux/*.efi"),
     *("/efi/EFI/Linux/*.efi", MODULES + "/kernel/drivers/vfio/pci/*"),
-    *("/usr/sbin/update-grub", "/usr/sbin/grub-mkconfig", "/usr/sbin/grub2-mkconfig"),
+    *("/usr/sbin/update-grub", "/usr/sbin/grub2-mkconfig"),
     *("/usr/sbin/grubby", "/usr/bin/kernel-install", "/usr/sbin/proxmox-boot-tool"),
     *("/usr/sbin/update-initramfs", "/usr/sbin/mkinitramfs", "/usr/bin/dracut", "/usr/sbin/dracut"),
     *("/usr/bin/mkinitcpio", "/usr/share/OVMF/*", "/usr/bin/rpm-ostree"),
@@ -328,16 +328,16 @@ def matching(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def files(archive: Archive) -> None:
-    """Archive all that is read, linked to or there."""
+    """Archive all that is read, linked to or there. Of a path on two lists the first counts."""
+    for path, wanted in GREP:
+        lines = read(path).splitlines(True)
+        archive.file(path, "".join(line for line in lines if re.search(wanted, line)).encode())
     for path in matching(FILES):
         archive.file(path)
     for path in matching(LINKS):
         archive.only_link(path)
     for path in matching(NAMES):
         archive.file(path, b"")
-    for path, wanted in GREP:
-        lines = read(path).splitlines(True)
-        archive.file(path, "".join(line for line in lines if re.search(wanted, line)).encode())
 
 
 def main() -> None:
