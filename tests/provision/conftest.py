@@ -190,6 +190,9 @@ def booted_with(tree: Tree, plan: Plan) -> Tree:
         else:
             host.put(change.path, change.after.text or "", int(change.after.mode, 8))
     facts = parse(Tree(host.files, host.links))
+    if any(command.argv[0] == "update-initramfs" for command in plan.commands):
+        image = [path.lstrip("/") for path in facts.files if path.startswith("/etc/rift/")]
+        host.put("/commands/lsinitramfs", "".join(path + "\n" for path in ["init", *image]))
     line = configured(facts, loader_of(facts))
     host.put("/proc/cmdline", f"BOOT_IMAGE=/vmlinuz {line}\n")
     host.put("/sys/module/vfio_pci/parameters/disable_idle_d3", "Y\n")

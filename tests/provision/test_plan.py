@@ -15,7 +15,7 @@ from rift_provision import plan_store, report_text
 from rift_provision.check import READY, check
 from rift_provision.facts import Facts, parse, to_json
 from rift_provision.facts.files import File
-from rift_provision.facts.tree import Tree
+from rift_provision.facts.tree import Entry, Tree
 from rift_provision.plan import FileChange, Plan, make_plan
 from rift_provision.requirements.part import Mode, Request
 from rift_provision.vfio_files import DEVICES, MODPROBE, PATHS, RULES
@@ -91,6 +91,18 @@ def test_a_plan_that_was_interrupted_is_taken_up_again(recorded: Recorded) -> No
     assert ("update-initramfs", "-u", "-k", "all") in [one.argv for one in second.commands]
     assert ("update-grub",) in [one.argv for one in second.commands]
     assert second.reboot
+
+
+def test_an_initramfs_without_the_list_is_made_anew(recorded: Recorded, after: After) -> None:
+    """A kernel was installed, and its image made, while the files were away."""
+    tree = recorded("epyc-4090")
+    bound = after(tree, plan_for(parse(tree)))
+    stale = Tree({**bound.files, "/commands/lsinitramfs": Entry(b"init\n")}, bound.links)
+
+    plan = plan_for(parse(stale))
+
+    assert plan.files == ()
+    assert [one.argv[0] for one in plan.commands] == ["update-initramfs"]
 
 
 def test_container_mode_takes_the_binding_back(recorded: Recorded, after: After) -> None:

@@ -204,7 +204,7 @@ class Archive:
 
 
 def command(name: str, argv: list[str]) -> bytes | None:
-    """What a command prints on stdout, or None if it is missing or too slow."""
+    """What a command prints on stdout; None if that is nothing, it is missing, or too slow."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     try:
         done = subprocess.run(
@@ -217,8 +217,8 @@ def command(name: str, argv: list[str]) -> bytes | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if name not in KEEP:
-        return done.stdout
+    if name not in KEEP or not done.stdout:
+        return done.stdout or None
     lines = done.stdout.decode("utf-8", "replace").splitlines(True)
     return "".join(filter(KEEP[name].search, lines)).encode()
 
@@ -350,10 +350,11 @@ def main() -> None:
         archive.output("pci-names", pci_names())
         archive.output("qemu-user", qemu_user())
         files(archive)
-        printed = {name: future.result() or b"" for name, future in running.items()}
+        printed = {name: future.result() for name, future in running.items()}
     for name, text in printed.items():
-        archive.output(name, text)
-    log = printed["dmesg"] + printed["journal"]
+        if text is not None:  # empty, if nothing of it was to be kept
+            archive.output(name, text)
+    log = (printed["dmesg"] or b"") + (printed["journal"] or b"")
     archive.output("pci-links", pci_links(log.decode("utf-8", "replace")))
     archive.close()
 

@@ -66,6 +66,7 @@ def _module(path: str) -> str:
 def _initramfs(tree: Tree) -> tuple[str, ...] | None:
     """Listed by lsinitramfs as paths, by lsinitrd as ls -l does."""
     for command in ("lsinitramfs", "lsinitrd"):
-        if lines := tree.lines(f"/commands/{command}"):
+        if tree.entry(f"/commands/{command}") is not None:
+            lines = tree.lines(f"/commands/{command}")
             return tuple(line.split(" -> ")[0].split()[-1] for line in lines if line.strip())
     return None

@@ -30,13 +30,20 @@ def binding(case: Case) -> Part:
     tool = case.facts.software.initramfs_tool
     wanted = vfio_files.binding(case.functions, case.facts, tool) if tool else {}
     files: dict[str, File | None] = dict(wanted)
-    lasting = all(case.facts.files.get(path) == file for path, file in files.items())
+    written = all(case.facts.files.get(path) == file for path, file in files.items())
+    lasting = written and _in_initramfs(case.facts)
     findings = (
         *(_bound(one, lasting) for one in case.functions),
         *(_given_back(one) for one in case.facts.pci if _no_longer(case, one)),
     )
     pending = any(finding.verdict is Verdict.WILL_FIX for finding in findings)
     return Part(findings, files=files, initramfs=True, pending=pending)
+
+
+def _in_initramfs(facts: Facts) -> bool:
+    """Whether the image that the next boot uses has the list of cards, as far as is known."""
+    image = facts.modules.initramfs
+    return image is None or vfio_files.DEVICES.lstrip("/") in image
 
 
 def _bound(one: PciFunction, lasting: bool) -> Finding:
