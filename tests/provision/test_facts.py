@@ -111,6 +111,19 @@ def test_a_document_that_does_not_fit_is_refused_by_path(
         from_json(text, "saved.json")
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("address", '0000:01:00.0", RUN+="/bin/x'), ("vendor", "10de\nx")]
+)
+def test_a_document_cannot_smuggle_lines_into_a_hosts_files(
+    key: str, value: str, facts_of: FactsOf
+) -> None:
+    document = to_json(facts_of("epyc-4090"))
+    document["pci"][1][key] = value
+
+    with pytest.raises(WrongUsage, match="no PCI address"):
+        from_json(json.dumps(document), "sent.json")
+
+
 def test_a_tree_survives_a_tar_and_a_directory(recorded: Recorded, tmp_path: Path) -> None:
     tree = recorded("epyc-4090")
     for path, entry in tree.files.items():

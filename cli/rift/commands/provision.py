@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rift.errors import RiftError, WrongUsage
-from rift.terminal import out, print_json, say
+from rift.terminal import Status, out, print_json, say
 from rift_provision import plan_store, report_text
 from rift_provision.check import Report, check
 from rift_provision.facts import Facts, read_json
@@ -82,7 +82,8 @@ def _look(
     recorded = {str(path): read_json(path) for path in files}
     found: dict[str, Report] = {}
     codes = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with Status() as status, ThreadPoolExecutor(AT_ONCE) as pool:
+        status.show(f"looking at {', '.join(hosts)}")
         running = {name: pool.submit(gather, name) for name in hosts}
         running |= {name: pool.submit(_known, one) for name, one in recorded.items()}
         for name, future in running.items():
@@ -103,6 +104,8 @@ def _show_checks(reports: dict[str, Report], as_json: bool) -> list[int]:
         print_json([_as_json(name, report) for name, report in reports.items()])
         return [report.exit_code for report in reports.values()]
     for name, report in reports.items():
+        if len(reports) > 1:
+            out.print(f"== {name}", markup=False)
         out.print(report_text.table(report))
         say(f"{name}: {report_text.summary(report)}")
     return [report.exit_code for report in reports.values()]

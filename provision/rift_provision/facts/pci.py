@@ -14,6 +14,7 @@ from rift_provision.facts.tree import Tree
 
 DEVICES = "/sys/bus/pci/devices"
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+IDS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
 BRIDGES = ("0600", "0601", "0604", "0680")
 # PCI Code and ID Assignment specification 1.16, section 1: base and sub-classes.
 DISPLAY = "03"
@@ -103,6 +104,11 @@ class PciFunction:
     physical_function: str | None
     errors: Errors | None
     users: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what would otherwise be written into files on a host."""
+        if not ADDRESS.fullmatch(self.address) or not IDS.fullmatch(self.ids):
+            raise ValueError(f"{self.address!r} {self.ids!r} is no PCI address with its ids")
 
     @property
     def slot(self) -> str:
