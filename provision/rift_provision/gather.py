@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ COLLECTOR = Path(__file__).parent / "facts" / "collector.py"
 LIMIT_S = 120.0  # of all of it; an emulated host took 20 s
 GZIP = b"\x1f\x8b\x08"
 # As root: some of /proc, /boot and the kernel log is nobody else's.
-REMOTE = 'if [ "$(id -u)" = 0 ]; then exec python3 -; else exec sudo -n python3 -; fi'
+AS_ROOT = 'if [ "$(id -u)" = 0 ]; then exec python3 -; else exec sudo -n python3 -; fi'
+REMOTE = f"exec sh -c {shlex.quote(AS_ROOT)}"  # the login shell may be any
 
 
 def gather(where: str) -> Facts:

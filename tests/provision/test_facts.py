@@ -15,6 +15,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from rift.cli import main
 from rift.errors import Failed, RiftError, WrongUsage
 from rift_provision.check import check
 from rift_provision.facts import Facts, json_schema, parse, to_json
@@ -235,3 +236,20 @@ def test_a_program_may_call_itself_anything(recorded: Recorded) -> None:
     card = facts.function("0000:01:00.0")
     assert card is not None
     assert card.users == ("/dev/dri/card0 open in Xorg (pid 14)",)
+
+
+def test_a_recorded_host_is_shown(
+    recorded: Recorded, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "epyc.tar.gz"
+    archive.write_bytes(to_tar(recorded("epyc-4090")))
+
+    with pytest.raises(SystemExit) as stopped:
+        main(["host", "facts", str(archive)])
+
+    assert not stopped.value.code
+    shown = capsys.readouterr().out
+    assert "node 1         252.0 GiB, 64 CPUs" in shown
+    assert "gpu            0000:a1:00.0 NVIDIA Corporation AD102 [GeForce RTX 4090]" in shown
+    assert "driver nouveau, group 73, node 1, root pci0000:a0" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())

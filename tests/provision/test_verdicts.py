@@ -204,6 +204,7 @@ ROWS: list[Row] = [
     ("darwin", {}, 4, [("system", "", BLOCKS, "Darwin")]),
     ("not-root", {}, 4, [("root", "", BLOCKS, "not root")]),
     ("no-iommu", {}, 4, [("iommu", "", FIRMWARE, "none")]),
+    ("svm-off", {}, 4, [("virtualisation", "", FIRMWARE, "turn on SVM Mode")]),
     ("iommu-off", {}, 3, [("iommu", "", FIXED, "remove amd_iommu=off")]),
     ("disk-in-group", {}, 4, [("group", "0000:01:00.0", BLOCKS, "mounted at /")]),
     ("lilo", {}, 4, [("boot loader", "", BLOCKS, "unknown boot loader")]),

@@ -109,7 +109,7 @@ LOG = re.compile(
     r"DMAR|AMD-Vi|iommu|vfio|AER|DPC|NVRM|nouveau|amdgpu|pciehp|D3cold|FLR|not ready"
     r"|header type|can't (reserve|assign)|BOOTFB|efifb|simple-?framebuffer|simpledrm"
     r"|huge(tlb|pages)|apparmor=\"DENIED\"|command line:|soft lockup|pending transaction"
-    r"|lockdown|unknown kernel command line",
+    r"|lockdown|unknown kernel command line|kvm.*disabled",
     re.IGNORECASE,
 )
 TROUBLE = re.compile(

@@ -79,7 +79,7 @@ def parse(tree: Tree) -> Facts:
     """
     try:
         return _parse(tree)
-    except (ValueError, IndexError) as error:
+    except (ValueError, LookupError) as error:
         raise Failed(
             f"facts: a file is not as Linux writes it: {error}; please report it with the output "
             "of uname -r"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from rift_provision.requirements.part import Case, Finding, Part, Verdict
 
 # What turns an IOMMU off (Documentation/admin-guide/kernel-parameters.txt).
 OFF = ("iommu=off", "intel_iommu=off", "amd_iommu=off")
 PASSTHROUGH = ("iommu=pt", "iommu.passthrough=1", "iommu.passthrough=on")
+# Before Linux 6.6 AMD's flag stays although the firmware turned SVM off; KVM says so.
+DISABLED = re.compile(r"kvm.*disabled.*bios", re.IGNORECASE)
 # The ACPI table of Intel's. AMD's, IVRS, needs no word: the kernel uses it by itself.
 INTEL = "DMAR"
 
@@ -14,7 +18,8 @@ INTEL = "DMAR"
 def virtualisation(case: Case) -> Part:
     """Whether the CPU can run VMs at all."""
     flags = case.facts.cpus.flags
-    on = "svm" in flags or "vmx" in flags
+    refused = any(DISABLED.search(line) for line in case.facts.log)
+    on = ("svm" in flags or "vmx" in flags) and not refused
     finding = Finding(
         "virtualisation",
         "",
