@@ -77,6 +77,19 @@ def test_nothing_is_left_to_do_once_a_plan_was_applied(
     assert make_plan(report).is_empty
 
 
+@pytest.mark.parametrize("available_gib", [3, 8, 30])
+def test_pages_that_are_there_are_kept_while_free_memory_comes_and_goes(
+    available_gib: int, recorded: Recorded, after: After
+) -> None:
+    tree = recorded("epyc-4090")
+    booted = parse(after(tree, plan_for(parse(tree))))
+    memory = replace(booted.memory, available_kib=available_gib << 20, hugetlb_kib=485 << 20)
+
+    report = check(replace(booted, memory=memory), Request())
+
+    assert make_plan(report).is_empty
+
+
 def test_a_plan_that_was_interrupted_is_taken_up_again(recorded: Recorded) -> None:
     """Files are written, the initramfs is not: the next plan has no file and all commands."""
     tree = recorded("epyc-4090")

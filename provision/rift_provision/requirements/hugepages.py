@@ -21,7 +21,7 @@ SHARE = 42 / 43
 HOST_GIB = 5
 SPARE_GIB = 4
 LEAST_GIB = 2
-# What is there counts as the rule's amount down to this part of it: free memory is never the same.
+# What is there is kept down to this part of the rule's amount: free memory is never the same.
 KEPT = 7 / 8
 NODE_SPARE_KIB = KIB_PER_GIB // 2
 # hugepages=NODE:COUNT,... came with Linux 5.16 (b5389086ad7b).
@@ -93,7 +93,8 @@ def _automatic(facts: Facts, nodes: tuple[Node, ...], page: int) -> dict[int, in
     pages = max(0.0, min(total, available)) * KIB_PER_GIB / page
     rule = {node.id: int(pages * node.memory_kib / whole) for node in nodes}
     there = {node.id: count for node in nodes if (count := _there(node, page))}
-    if there and sum(rule.values()) * KEPT <= sum(there.values()) <= sum(rule.values()):
+    enough = sum(there.values()) >= sum(rule.values()) * KEPT
+    if there and enough and memory.available_kib >= LEAST_GIB * KIB_PER_GIB:
         return there
     return {node: count for node, count in rule.items() if count}
 
