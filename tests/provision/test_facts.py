@@ -253,3 +253,15 @@ def test_a_recorded_host_is_shown(
     assert "gpu            0000:a1:00.0 NVIDIA Corporation AD102 [GeForce RTX 4090]" in shown
     assert "driver nouveau, group 73, node 1, root pci0000:a0" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_node_ids_with_gaps_and_places_told_by_bridges_only(facts_of: FactsOf) -> None:
+    facts = facts_of("nps4")
+    gpus = {one.address: one.numa_node for one in facts.pci if one.class_code == "030000"}
+
+    assert [node.id for node in facts.cpus.nodes] == [0, 2, 3, 4, 6, 7]
+    assert facts.cpus.nodes[2].distances == {0: 12, 2: 12, 3: 10, 4: 32, 6: 32, 7: 32}
+    assert {cpu.package for cpu in facts.cpus.cpus if cpu.node in (4, 6, 7)} == {1}
+    assert gpus["0000:01:00.0"] == 3
+    assert gpus["0000:81:00.0"] == 6  # its bridge's
+    assert gpus["0000:a1:00.0"] is None  # -1 everywhere: unknown, not node 0

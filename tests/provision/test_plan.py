@@ -24,7 +24,10 @@ FactsOf = Callable[[str], Facts]
 Recorded = Callable[[str], Tree]
 After = Callable[[Tree, Plan], Tree]
 GOLDENS = Path(__file__).parent / "goldens"
-HOSTS = ("epyc-4090", "xeon-h100", "rocky9", "proxmox", "t2linux-671", "iommu-off", "small")
+HOSTS = (
+    *("epyc-4090", "xeon-h100", "rocky9", "proxmox", "t2linux-671", "iommu-off", "small"),
+    *("ubuntu-2204", "debian-13", "nps4"),
+)
 
 
 def plan_for(facts: Facts, **asked: object) -> Plan:

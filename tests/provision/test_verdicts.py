@@ -33,6 +33,14 @@ ROWS: list[Row] = [
     ),
     ("rocky9", {}, 3, [("initramfs", "", OK, "dracut"), ("boot loader", "", OK, "entries")]),
     ("proxmox", {}, 3, [("packages", "", OK, "Proxmox"), ("boot loader", "", OK, "proxmox-boot")]),
+    ("ubuntu-2204", {}, 3, [("huge pages", "node 1", FIXED, "0 of 243")]),
+    ("debian-13", {}, 3, [("initramfs", "", OK, "dracut")]),
+    (
+        "nps4",
+        {},
+        3,
+        [("numa", "0000:a1:00.0", NOTE, "node unknown"), ("huge pages", "node 7", FIXED, "0 of")],
+    ),
     # section D of the research: reports about hosts
     (
         "kubevirt-17493",
