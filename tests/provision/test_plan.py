@@ -371,3 +371,16 @@ def test_wrong_usage(argv: tuple[str, ...], home: Path) -> None:
 def test_a_plan_that_is_not_there(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rift("provision", "show", "../../etc/passwd") == 2
     assert "no plan" in capsys.readouterr().err
+
+
+def test_the_table_in_the_documentation_is_what_is_printed(
+    facts_of: FactsOf, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps(to_json(facts_of("epyc-4090"))))
+    page = Path(__file__).parents[2] / "docs/prepare-a-host.md"
+
+    rift("provision", "host", "--facts", str(path), "--check", "--gpus", "01:00.0,21:00.0")
+
+    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    assert f"```\n{printed}\n```" in page.read_text(encoding="utf-8")
