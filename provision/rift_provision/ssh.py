@@ -112,7 +112,7 @@ def _open(connection: fabric.Connection, host: Host) -> None:
         ) from error
     except paramiko.AuthenticationException as error:
         raise Failed(
-            f"{where} refuses the login: {error}. Add it again with the right --user and --key"
+            f"{where} refuses the login ({error}): add it again with the right --user and --key"
         ) from error
     except (OSError, paramiko.SSHException) as error:
         raise Failed(f"{where}: no SSH: {error}") from error
