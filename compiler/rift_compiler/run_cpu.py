@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +18,10 @@ from rift_compiler.interpret import Evaluator
 from rift_compiler.loop_ir import Kernel
 from rift_compiler.memory import Layout, layout
 from rift_compiler.pipeline import Stages
-from rift_compiler.targets import target
+from rift_compiler.targets import AVX2, NEON, SSE, target
 from rift_compiler.tensor_ir import Buffer
+
+log = logging.getLogger("rift")
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,20 @@ def _version(t: torch.Tensor) -> object:
     return object() if t.is_inference() else t._version
 
 
+@functools.cache
+def _tell_vectors() -> None:
+    """Say, once, what the fastest kernels here lack."""
+    names = {AVX2: "AVX2", SSE: "plain C++ with SSE2", NEON: "Advanced SIMD"}
+    own = target("cpu").vectors
+    if own in names:
+        log.info("no AVX-512 on this processor: kernels use %s", names[own])
+
+
 def load(stages: Stages) -> Program:
     """The program, built and loaded. Raises Blocked if this processor cannot run it."""
     chosen = target(stages.target)
+    if chosen.march == "native":
+        _tell_vectors()
     if chosen.vectors.bytes > target("cpu").vectors.bytes:
         raise Blocked(
             f"code for {chosen.name} needs vectors of {chosen.vectors.bytes} bytes; this "

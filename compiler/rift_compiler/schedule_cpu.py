@@ -34,7 +34,7 @@ from rift_compiler.targets import Vectors
 LANES = (32, 16, 8)  # of a thread loop: one to four vectors of float32 each hide latencies
 TILE_ROWS = 6  # of a tile, for each vector register: it and what it reads stay in the second cache
 NEAR = 20 * 1024  # bytes of a group of columns x a fold's tile: it stays in the first cache
-FAR = 96 * 1024  # of one that streams from the second, where 24 registers of results hide that
+FAR = 200 * 1024  # of one that streams from the second, where 24 registers of results hide that
 GROUPS = 4  # of HEIGHT rows that read a block while it is near
 ROW_BYTES = 64 * 1024  # of a row that is kept, where computing it again is dear
 RUN = 64  # lane groups that one grid cell of a one-dimensional kernel does

@@ -93,6 +93,20 @@ def test_code_for_wider_vectors_is_refused_where_it_cannot_run(
         run_cpu.load(stages)
 
 
+def test_what_a_processor_lacks_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stages = rift_compiler.compile(torch.exp, (_randn(40),)).stages
+    monkeypatch.setitem(targets.TARGETS, "cpu", Target("cpu", cuda=False, vectors=SSE))
+    run_cpu._tell_vectors.cache_clear()
+    caplog.set_level("INFO", "rift")
+    run_cpu.load(stages)
+    run_cpu.load(stages)
+
+    said = [r.getMessage() for r in caplog.records]
+    assert said == ["no AVX-512 on this processor: kernels use plain C++ with SSE2"]
+
+
 def test_weights_of_a_few_rows_have_a_kernel_of_their_own() -> None:
     loop = rift_compiler.compile(*CASES["attention of 3 queries"]).stages.loop
 

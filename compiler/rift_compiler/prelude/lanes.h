@@ -11,7 +11,8 @@
 #else
 #define RIFT_BYTES 16
 #endif
-// The last cache that one core sees. Not sysconf: on some processors it tells that of all cores.
+// The last cache that one core sees. Not sysconf: on some processors it tells that of all cores. Of
+// a larger one than 32 MiB, 32: it is shared by many cores, and a virtual machine cannot tell how many.
 static int64_t rift_last_cache() {
   long kib = 0;
   for (int level = 3; level >= 2 && kib <= 0; level--) {
@@ -22,7 +23,7 @@ static int64_t rift_last_cache() {
       fclose(f);
     }
   }
-  return (kib > 0 ? kib : 32 << 10) * (int64_t)1024;
+  return (kib > 0 && kib < 32 << 10 ? kib : 32 << 10) * (int64_t)1024;
 }
 static const int64_t rift_cache_bytes = rift_last_cache();
 #define RIFT_IN static inline __attribute__((always_inline))
@@ -287,12 +288,18 @@ template <class T, int L, class F> RIFT_IN T rift_reduce(Lanes<T, L> a, F f) {
 
 // The processor's own: a > b ? a : b, and a < b ? a : b; so b where either is NaN.
 template <class V> RIFT_IN V rift_above(V a, V b) {
+#if defined(__AVX512F__) && !defined(__clang__)  // 4: as the mode register rounds
+  if constexpr (std::is_same<V, Lanes<float, 16>::N::type>::value) return __builtin_ia32_maxps512_mask(a, b, a, -1, 4);
+#endif
 #ifdef __AVX__
   if constexpr (std::is_same<V, Lanes<float, 8>::N::type>::value && sizeof(V) == 32) return __builtin_ia32_maxps256(a, b);
 #endif
   return a > b ? a : b;
 }
 template <class V> RIFT_IN V rift_below(V a, V b) {
+#if defined(__AVX512F__) && !defined(__clang__)
+  if constexpr (std::is_same<V, Lanes<float, 16>::N::type>::value) return __builtin_ia32_minps512_mask(a, b, a, -1, 4);
+#endif
 #ifdef __AVX__
   if constexpr (std::is_same<V, Lanes<float, 8>::N::type>::value && sizeof(V) == 32) return __builtin_ia32_minps256(a, b);
 #endif
@@ -330,6 +337,12 @@ template <class T, int L> RIFT_IN Lanes<T, L> rift_finite(Lanes<T, L> a) {
   return rift_where(a - a == Lanes<T, L>((T)0), a, Lanes<T, L>((T)0));
 }
 template <int L> RIFT_IN Lanes<float, L> sqrt(Lanes<float, L> a) {
+#if defined(__AVX512F__) && !defined(__clang__)
+  if constexpr (Lanes<float, L>::N::bytes == 64) {
+    for (int c = 0; c < a.C; c++) a.v[c] = __builtin_ia32_sqrtps512_mask(a.v[c], a.v[c], -1, 4);
+    return a;
+  }
+#endif
 #ifdef __AVX__
   if constexpr (Lanes<float, L>::N::bytes == 32) {
     for (int c = 0; c < a.C; c++) a.v[c] = __builtin_ia32_sqrtps256(a.v[c]);
@@ -341,8 +354,8 @@ template <int L> RIFT_IN Lanes<float, L> sqrt(Lanes<float, L> a) {
 template <class T, int L> RIFT_IN Lanes<T, L> rift_rsqrt(Lanes<T, L> a) { return Lanes<T, L>((T)1) / sqrt(a); }
 
 // exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^r = 1 + r + r^2 p(r), p fitted as for erf below (error
-// 1.2e-7, of at most 0.06); 2^n in two factors, so that results below 2^-126 round once. NaN passes
-// through every step: p is NaN then.
+// 1.2e-7, of at most 0.06); 2^n in two factors, so that results below 2^-126 round once, or by
+// AVX-512's own instruction, which does. NaN passes through every step: p is NaN then.
 template <int L> RIFT_IN Lanes<float, L> exp(Lanes<float, L> x) {
   typedef Lanes<float, L> F;
   F out;
@@ -364,6 +377,12 @@ template <int L> RIFT_IN Lanes<float, L> exp(Lanes<float, L> x) {
     p = p * r + 0.499999996f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
+#if defined(__AVX512F__) && !defined(__clang__)
+    if constexpr (sizeof(V) == 64) {
+      out.v[c] = __builtin_ia32_scalefps512_mask(p, n, p, -1, 4);
+      continue;
+    }
+#endif
     I half = whole >> 1, up = (half << 23) + 0x3F800000, down = ((whole - half) << 23) + 0x3F800000;
     V s, t;
     memcpy(&s, &up, sizeof(s));
