@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -24,6 +24,14 @@ app = typer.Typer(
 AT_ONCE = 16  # hosts that are looked at together
 PAGES = {"1G": 1 << 20, "2M": 2 << 10}
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+Ids = Annotated[list[str], typer.Argument(metavar="PLAN...", help="Ids of saved plans.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Ask the hosts what would change; change nothing.")
+]
+RebootTimeout = Annotated[
+    float, typer.Option(min=60, help="Seconds that a host may take to come back.")
+]
 
 
 @app.command()
@@ -54,19 +62,68 @@ def host(
     page_size: Annotated[
         str | None, typer.Option(help="1G or 2M (default: the largest that the CPU has).")
     ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    reboot_timeout: RebootTimeout = 1800.0,
     as_json: Json = False,
 ) -> None:
-    """Compare servers with what a GPU VM host needs, and plan what is missing."""
-    if not (hosts or facts) or not (only_check or only_plan):
-        raise WrongUsage("say which host, and --check or --plan")
+    """Make servers hosts for GPU VMs: check, plan, ask, apply, reboot, verify."""
+    if not (hosts or facts):
+        raise WrongUsage("say which host: one of rift host list, or local")
+    if facts and not (only_check or only_plan):
+        raise WrongUsage("--facts is of a host that is not here: add --check or --plan")
     if page_size not in (None, *PAGES):
         raise WrongUsage(f"--page-size {page_size}: expected 1G or 2M")
     pages = PAGES[page_size] if page_size else None
     request = Request(mode, tuple(gpus.split(",")), hugepages, pages)
     looked_at, codes = _look(hosts or [], facts or [], request)
-    show = _show_plans if only_plan and not only_check else _show_checks
-    codes += show(looked_at, as_json)
-    raise SystemExit(max(codes, default=0))
+    if only_check:
+        codes += _show_checks(looked_at, as_json)
+        raise SystemExit(max(codes, default=0))
+    plans, refused = _plans(looked_at)
+    codes += refused
+    if only_plan:
+        _show_plans(plans, as_json)
+        raise SystemExit(max(codes, default=0))
+    from rift.commands.provision_apply import Wish, carry_out
+
+    wish = Wish(yes, dry_run, reboot_timeout, as_json)
+    for plan in plans:
+        if not as_json:
+            _print_plan(plan, False)
+    raise SystemExit(max([*codes, carry_out("apply", plans, wish)], default=0))
+
+
+@app.command()
+def apply(
+    plan_ids: Ids, yes: Yes = False, dry_run: DryRun = False,
+    reboot_timeout: RebootTimeout = 1800.0, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Carry out plans that were saved; what is done already is not done again."""
+    _carry_out("apply", plan_ids, yes, dry_run, reboot_timeout, as_json)
+
+
+@app.command()
+def undo(
+    plan_ids: Ids, yes: Yes = False, dry_run: DryRun = False,
+    reboot_timeout: RebootTimeout = 1800.0, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Take plans back: services, then every file to the byte, then a reboot. Packages stay."""
+    _carry_out("undo", plan_ids, yes, dry_run, reboot_timeout, as_json)
+
+
+def _carry_out(
+    direction: Literal["apply", "undo"], plan_ids: list[str], yes: bool, dry_run: bool,
+    reboot_timeout: float, as_json: bool,
+) -> None:  # fmt: skip
+    from rift.commands.provision_apply import Wish, carry_out
+
+    plans = [plan_store.load(one) for one in plan_ids]
+    if not as_json:
+        for plan in plans:
+            _print_plan(plan, False)
+    wish = Wish(yes, dry_run, reboot_timeout, as_json)
+    raise SystemExit(carry_out(direction, plans, wish))
 
 
 @app.command()
@@ -116,7 +173,8 @@ def _as_json(name: str, report: Report) -> dict[str, object]:
     return {"host": name, "exit_code": report.exit_code, "findings": findings}
 
 
-def _show_plans(reports: dict[str, Report], as_json: bool) -> list[int]:
+def _plans(reports: dict[str, Report]) -> tuple[list[Plan], list[int]]:
+    """A saved plan for each host that can have one, and the exit codes of the others."""
     codes, plans = [], []
     for name, report in reports.items():
         try:
@@ -124,13 +182,16 @@ def _show_plans(reports: dict[str, Report], as_json: bool) -> list[int]:
         except RiftError as error:
             say(str(error))
             codes.append(error.exit_code)
+    return plans, codes
+
+
+def _show_plans(plans: list[Plan], as_json: bool) -> None:
     if as_json:
         print_json([plan_store.document(plan) for plan in plans])
     else:
         for plan in plans:
             _print_plan(plan, False)
             say(f"plan {plan.id} saved; nothing was changed")
-    return codes
 
 
 def _print_plan(plan: Plan, as_json: bool) -> None:
