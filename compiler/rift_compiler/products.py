@@ -91,7 +91,8 @@ def _exchanged(
     if all(n.name in constants for n in reads if columns in n.free):
         return False
     rows_lie, columns_lie = (any(a in n.index[-1].free for n in reads) for a in (rows, columns))
-    return not columns_lie and (rows_lie or size_of(rows) < size_of(columns))
+    few = size_of(rows) < size_of(columns) if len(folds) == 1 else size_of(rows) <= FEW
+    return not columns_lie and (rows_lie or few)
 
 
 def blocks(k: Kernel, vectors: Vectors) -> Product | None:

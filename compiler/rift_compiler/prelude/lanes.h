@@ -139,12 +139,13 @@ RIFT_COMPARE(==) RIFT_COMPARE(!=) RIFT_COMPARE(<) RIFT_COMPARE(<=) RIFT_COMPARE(
 // where(m, a, b), lane by lane.
 template <class T, int L> RIFT_IN Lanes<T, L> rift_where(Lanes<bool, L> m, Lanes<T, L> a, Lanes<T, L> b) {
   typedef Lanes<T, L> A;
-  if constexpr (sizeof(typename A::S) == 4) {
-    for (int c = 0; c < A::C; c++) a.v[c] = m.v[c] ? a.v[c] : b.v[c];
-    return a;
-  } else {
-    return A::each([&](int t) { return m[t] ? a[t] : b[t]; });
-  }
+  typedef std::conditional_t<sizeof(typename A::S) == 8, int64_t, std::conditional_t<sizeof(typename A::S) == 4, int32_t,
+    std::conditional_t<sizeof(typename A::S) == 2, int16_t, int8_t>>> M;  // a mask is as wide as what it selects
+  Lanes<int32_t, L> w;
+  memcpy(&w, &m, sizeof(w));
+  Lanes<M, L> wide = rift_convert<M>(w);
+  for (int c = 0; c < A::C; c++) a.v[c] = wide.v[c] ? a.v[c] : b.v[c];
+  return a;
 }
 template <class T, int L> RIFT_IN Lanes<T, L> rift_where(Lanes<bool, L> m, Lanes<T, L> a, T b) { return rift_where(m, a, Lanes<T, L>(b)); }
 template <class T, int L> RIFT_IN Lanes<T, L> rift_where(Lanes<bool, L> m, T a, Lanes<T, L> b) { return rift_where(m, Lanes<T, L>(a), b); }
