@@ -9,9 +9,11 @@ EXTRAS := serve-cpu,bench,provision,compiler,dev
 # Debian packages: the CPU engine links to libnuma, and is faster with tcmalloc; Chromium looks at
 # reports.
 SETUP_PACKAGES := libnuma1 libtcmalloc-minimal4
-TEST_PACKAGES := chromium
+TEST_PACKAGES := chromium openssh-server
+# The rig: Debian trees and disks without root, a clean environment for QEMU.
+RIG_PACKAGES := mmdebstrap e2fsprogs openssh-client util-linux
 
-.PHONY: setup bench test check format clean
+.PHONY: setup bench test test-rig rig check format clean
 
 setup: $(VENV)/.installed
 	@$(call apt,$(SETUP_PACKAGES))
@@ -27,9 +29,19 @@ test: setup check
 	@$(call apt,$(TEST_PACKAGES))
 	@$(RIFT) deploy engine --device cpu
 	@echo "== tests"
-	@$(VENV)/bin/pytest --ignore tests/compiler
+	@$(VENV)/bin/pytest --ignore tests/compiler --ignore tests/rig
 	@echo "== tests of the compiler, on all cores"
 	@$(VENV)/bin/pytest -n auto --dist worksteal tests/compiler
+
+# A GPU host in QEMU, in software: minutes the first time (its parts are kept), then seconds.
+test-rig: $(VENV)/.installed
+	@$(call apt,$(RIG_PACKAGES))
+	@echo "== tests on an emulated GPU host"
+	@$(VENV)/bin/pytest tests/rig
+
+rig: $(VENV)/.installed
+	@$(call apt,$(RIG_PACKAGES))
+	@PYTHONPATH=tests/rig $(VENV)/bin/python -m rig
 
 check: $(VENV)/.installed
 	@echo "== format, lint, types, layers"
@@ -37,6 +49,7 @@ check: $(VENV)/.installed
 	@$(VENV)/bin/ruff check --quiet .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
+	@cd ansible && $(abspath $(VENV))/bin/ansible-lint --offline -q
 
 format: $(VENV)/.installed
 	@$(VENV)/bin/ruff check --fix --quiet .

@@ -109,7 +109,11 @@ class Rig:
         self.ssh = Ssh(_free_port(), built.key, self.directory / "known_hosts")
         address = f"[{self.ssh.host}]:{self.ssh.port}"
         self.ssh.known_hosts.write_text(f"{address} {built.host_key}\n")
-        self.qemu = self._start()
+        try:
+            self.qemu = self._start()
+        except BaseException:
+            shutil.rmtree(self.directory)
+            raise
 
     def __enter__(self) -> Rig:
         return self
@@ -190,7 +194,12 @@ class Rig:
             arguments += ["-incoming", f"file:{self.built.memory}"]
         qemu = Qemu(self.built.tools, arguments, self.directory / "qemu.log")
         if self.built.memory:
-            qemu.wait_until("running", 120)
+            try:
+                qemu.wait_until("paused", 120)  # as it was saved
+                qemu.qmp("cont")
+            except BaseException:
+                qemu.stop()
+                raise
         return qemu
 
 
