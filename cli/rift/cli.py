@@ -45,7 +45,7 @@ EXTRA_OF = {
     **dict.fromkeys(("gguf", "ml_dtypes", "safetensors", "tokenizers"), "serve-cpu"),
     **dict.fromkeys(("torch", "sympy", "cuda"), "compiler"),
     "triton": "triton",
-    **dict.fromkeys(("fabric", "paramiko"), "provision"),
+    **dict.fromkeys(("fabric", "paramiko", "ansible_runner"), "provision"),
     **dict.fromkeys(("httptools", "uvloop", "numpy", "matplotlib", "jinja2"), "bench"),
 }
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
