@@ -30,7 +30,8 @@ def test_it_holds_every_part_and_its_data(wheel: Path) -> None:
     for wanted in (
         "rift/cli.py",
         "rift_provision/__init__.py",
-        "rift_provision/ansible/README.md",
+        "rift_provision/ansible/apply.yml",
+        "rift_provision/ansible/roles/host_plan/library/host_plan.py",
         "rift_compiler/__init__.py",
         "rift_serving/recipes/smollm2-135m-cpu.yaml",
         "rift_benchmarks/prices.toml",

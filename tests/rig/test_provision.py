@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from rift.cli import main
 from rift_provision import plan_store
+from rift_provision.ansible_run import Progress
+from rift_provision.apply import carry_out
+from rift_provision.facts.files import File
 from rift_provision.gather import gather
+from rift_provision.plan import Command, FileChange, Plan
+from rift_provision.requirements.part import Request
 from rig import Rig
 
 pytestmark = pytest.mark.timeout(1800)
@@ -24,7 +32,9 @@ CHANGED = ("/etc/default/grub", "/boot/grub/grub.cfg")
 
 def run(*argv: str) -> int:
     """The exit code of a rift command."""
-    return main(list(argv))
+    with pytest.raises(SystemExit) as exit_:
+        main(list(argv))
+    return int(exit_.value.code or 0)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
@@ -101,3 +111,40 @@ def test_from_a_bare_host_to_a_ready_one_and_back(
         n: h for n, h in after.items() if n.split()[0] in CHANGED
     }
     assert rig.boot_id() != boot
+
+
+def test_an_error_on_the_link_is_counted_in_the_facts(rig: Rig) -> None:
+    before = gather("rig").function(SECOND)
+    assert before is not None
+    rig.qemu.hmp("pcie_aer_inject_error -c gpu1 0x40")  # bad TLP
+
+    after = gather("rig").function(SECOND)
+
+    assert after is not None
+    assert after.errors != before.errors
+
+
+def test_a_lost_connection_is_survived(rig: Rig) -> None:
+    mark = "/root/mark"
+    slow = Command(("sh", "-c", f"sleep 25; date >> {mark}"), "files", "takes a while")
+    wanted = FileChange("/etc/rift-test", None, File("here\n", "0644", 0, 0), "a file")
+    plan = Plan(
+        "rift.host-plan/1", "20261201-120000-rig-abc123", "rig", "2026-12-01T12:00:00+00:00",
+        Request(), "", None, (), (wanted,), (), (slow,), (), False, (), (),
+    )  # fmt: skip
+    began = threading.Event()
+
+    def tell(progress: Progress) -> None:
+        if progress.task == "Run what reads the files" and progress.state == "begun":
+            began.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(carry_out, "apply", [plan], tell)
+        assert began.wait(300)
+        time.sleep(5)
+        rig.run("pkill", "-KILL", "-f", "sshd: admin", root=True, check=False)
+        outcome = running.result(600)["rig"]
+
+    assert outcome.ok, outcome
+    assert rig.run("cat", "/etc/rift-test") == "here\n"
+    assert rig.run("cat", mark, root=True)
