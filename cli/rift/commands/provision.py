@@ -91,7 +91,8 @@ def host(
     for plan in plans:
         if not as_json:
             _print_plan(plan, False)
-    raise SystemExit(max([*codes, carry_out("apply", plans, wish)], default=0))
+    codes += [carry_out("apply", plans, wish)] if plans else []
+    raise SystemExit(max(codes, default=0))
 
 
 @app.command()
