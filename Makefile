@@ -49,7 +49,7 @@ check: $(VENV)/.installed
 	@$(VENV)/bin/ruff check --quiet .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
-	@cd ansible && $(abspath $(VENV))/bin/ansible-lint --offline -q
+	@cd ansible && PATH="$(abspath $(VENV))/bin:$$PATH" ansible-lint --offline -q
 
 format: $(VENV)/.installed
 	@$(VENV)/bin/ruff check --fix --quiet .
