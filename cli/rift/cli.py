@@ -16,9 +16,10 @@ from rift.errors import RiftError
 # name: (module with a Typer `app`, help)
 COMMANDS = {
     "host": ("rift.commands.host", "Servers that Rift knows: add, list, remove, facts."),
+    "gpu": ("rift.commands.gpu", "Cards of a server: list, show, health."),
     "provision": (
         "rift.commands.provision",
-        "Turn servers into hosts for GPU VMs: check, plan.",
+        "Turn servers into hosts for GPU VMs: check, plan, apply, undo.",
     ),
     "deploy": (
         "rift.commands.deploy",
