@@ -84,7 +84,7 @@ def test_from_a_bare_host_to_a_ready_one_and_back(
 
     assert drivers(rig, [*CARD, SECOND]) == dict.fromkeys([*CARD, SECOND], "vfio-pci")
     assert drivers(rig, [DISPLAY]) == display
-    assert "intel_iommu=on" in rig.run("cat", "/proc/cmdline")
+    assert "iommu=pt" in rig.run("cat", "/proc/cmdline").split()
     pages = rig.sh("cat /sys/devices/system/node/node*/hugepages/hugepages-2048kB/nr_hugepages")
     assert pages.split() == ["32", "32"]
     facts = gather("rig")
