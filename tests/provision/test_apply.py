@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from rift import cli
+from rift.errors import WrongUsage
 from rift_provision import ansible_run, plan_store
 from rift_provision.ansible_run import Outcome, Progress
+from rift_provision.apply import carry_out
 from rift_provision.facts.files import File
 from rift_provision.plan import Command, FileChange, Plan
 from rift_provision.requirements.part import Request
@@ -149,3 +152,23 @@ def test_a_host_that_cannot_be_reached_is_lost_and_others_go_on(machine: Path) -
     assert outcomes["local"].ok
     assert not outcomes["away"].ok
     assert "Connection refused" in outcomes["away"].lost
+
+
+def test_nobody_is_changed_without_being_asked(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = plan_store.save(dataclasses.replace(_plan(home), reboot=True))
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["provision", "apply", plan.id])
+
+    assert exit_.value.code == 2
+    assert "nobody is there to ask: add --yes to change local" in capsys.readouterr().err
+
+
+def test_a_plan_of_a_recorded_host_cannot_be_carried_out(home: Path) -> None:
+    recorded = dataclasses.replace(_plan(home), host="/somewhere/h1.tar.gz")
+
+    with pytest.raises(WrongUsage, match="is no host of the inventory"):
+        carry_out("apply", [recorded], lambda _: None)
+    with pytest.raises(WrongUsage, match="of the same host"):
+        carry_out("apply", [recorded, recorded], lambda _: None)

@@ -358,7 +358,7 @@ def test_one_of_several_hosts_that_cannot_be_looked_at(
     "argv",
     [
         ("--check",),
-        ("local",),
+        ("--facts", "/nowhere.json"),
         ("local", "--check", "--mode", "mig"),
         ("local", "--check", "--page-size", "3M"),
         ("--facts", "/nowhere.json", "--check"),
